@@ -1,0 +1,105 @@
+"""B-Int: Arasu and Widom, Resource Sharing in Continuous Sliding-Window Aggregates (VLDB 2004)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mta.baselines.base import Baseline
+from mta.monoids.base import Monoid
+from mta.policies import Policy
+
+
+class BaseIntervals(Baseline):
+    """Aggregates of base intervals: level l has those of elements i·2^l to (i+1)·2^l - 1, as numbered since
+    the first insertion.
+
+    An interval is made when its last element arrives and dropped when its first one leaves. Any interval
+    within the window is made of at most 2·log2(n) base intervals (1 for n = 1), so a query or a lookup
+    takes fewer combines than that. An insertion makes one combine for each level at which it completes a
+    live interval: at most log2(n), less than one on average. An eviction makes none.
+    """
+
+    __slots__ = ("_first", "_levels", "_next")
+
+    def __init__(self, monoid: Monoid, policy: Policy | None = None) -> None:
+        super().__init__(monoid, policy)
+        #: interval i of level l is at _levels[l][i], as long as it is live
+        self._levels: list[dict[int, Any]] = [{}]
+        #: the numbers of the oldest element and of the next to come
+        self._first = 0
+        self._next = 0
+
+    def lookup(self, start: int, stop: int) -> Any:
+        """The lowered aggregate of elements `start` to `stop` - 1 of the window, counted from the oldest."""
+        for place in (start, stop):
+            if isinstance(place, bool) or not hasattr(place, "__index__"):
+                raise TypeError(f"lookup takes whole numbers, got {place!r}")
+        if not 0 <= start <= stop <= len(self):
+            raise IndexError(f"elements {start} to {stop} are not all in a window that holds {len(self)}")
+        return self.monoid.lower(self._lookup(self._first + start, self._first + stop))
+
+    def intervals(self) -> list[int]:
+        """The number of live base intervals of each level."""
+        return [len(level) for level in self._levels]
+
+    def _aggregate(self) -> Any:
+        return self._lookup(self._first, self._next)
+
+    def _lookup(self, start: int, stop: int) -> Any:
+        """The aggregate of the elements with numbers `start` to `stop` - 1."""
+        if start == stop:
+            return self._identity
+        combine = self._combine
+        older: list[Any] = []
+        younger: list[Any] = []
+        for level in self._levels:
+            # What does not fill an interval of the level above, at either end.
+            if start & 1:
+                older.append(level[start])
+                start += 1
+            if stop & 1:
+                stop -= 1
+                younger.append(level[stop])
+            start >>= 1
+            stop >>= 1
+            if start >= stop:
+                break
+        older += reversed(younger)
+        agg = older[0]
+        for state in older[1:]:
+            agg = combine(agg, state)
+        return agg
+
+    def _insert(self, state: Any) -> None:
+        levels, combine = self._levels, self._combine
+        made = [state]
+        number = self._next
+        for level in levels:
+            # The second of two siblings completes their parent; if the first has left, no ancestor is live.
+            if not number & 1 or number - 1 not in level:
+                break
+            state = combine(level[number - 1], state)
+            made.append(state)
+            number >>= 1
+        if len(made) > len(levels):
+            levels.append({})
+        number = self._next
+        for level, state in zip(levels, made, strict=False):
+            level[number] = state
+            number >>= 1
+        self._next += 1
+
+    def _evict(self) -> None:
+        number = self._first
+        for level in self._levels:
+            # The intervals that begin here; all others with this element in them have gone before.
+            level.pop(number, None)
+            if number & 1:
+                break
+            number >>= 1
+        self._first += 1
+        while len(self._levels) > 1 and not self._levels[-1]:
+            self._levels.pop()
+
+    def _head(self) -> Any:
+        return self._levels[0][self._first]

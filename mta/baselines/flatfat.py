@@ -1,0 +1,119 @@
+"""FlatFAT, a flat fixed-size aggregator: section 4 of Tangwongsan, Hirzel, Schneider and Wu (PVLDB 2015)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from mta.monoids.base import Monoid
+
+
+class _Empty:
+    """⊥, what an empty slot holds: neutral, at no cost."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "⊥"
+
+
+EMPTY: Final = _Empty()
+
+
+class FlatFAT:
+    """A complete binary tree of partial aggregates over a fixed number of slots, in one array.
+
+    The root is entry 1 of the array, the children of entry v are 2v and 2v + 1, slot i is entry n + i: slots
+    are counted from 0 here and from 1 in the paper. The capacity n is a power of two; slots beyond the values
+    given are empty. A slot can be emptied with EMPTY. Results are states, not lowered.
+    """
+
+    __slots__ = ("_combine", "_identity", "capacity", "tree")
+
+    def __init__(self, monoid: Monoid, values: Sequence[Any] | int) -> None:
+        """The paper's `new`, of states or of a number of empty slots: n - 1 combines when full."""
+        if isinstance(values, bool):
+            raise TypeError(f"FlatFAT takes states or a number of slots, got {values!r}")
+        slots = values if isinstance(values, int) else len(values)
+        if slots < 1:
+            raise ValueError(f"FlatFAT needs at least 1 slot, got {slots}")
+        self._combine = monoid.combine
+        self._identity = monoid.identity
+        self.capacity = n = 1 << (slots - 1).bit_length()
+        self.tree: list[Any] = [EMPTY] * (2 * n)
+        if not isinstance(values, int):
+            self.tree[n : n + slots] = values
+            for v in range(n - 1, 0, -1):
+                self._refresh(v)
+
+    def _refresh(self, v: int) -> None:
+        left, right = self.tree[2 * v], self.tree[2 * v + 1]
+        if right is EMPTY:
+            self.tree[v] = left
+        elif left is EMPTY:
+            self.tree[v] = right
+        else:
+            self.tree[v] = self._combine(left, right)
+
+    def update(self, writes: Iterable[tuple[int, Any]]) -> None:
+        """Writes m slots, then refreshes what depends on them level by level.
+
+        At most m(1 + ⌈log2(n/m)⌉) combines. Where a slot is written twice the last write counts. If the
+        operator raises, the slots are written and the same update can be made again.
+        """
+        n, tree = self.capacity, self.tree
+        slots = dict(writes)
+        for slot in slots:
+            self._check(slot)
+        for slot, state in slots.items():
+            tree[n + slot] = state
+        changed = {(n + slot) >> 1 for slot in slots}
+        while changed and 0 not in changed:
+            for v in changed:
+                self._refresh(v)
+            changed = {v >> 1 for v in changed}
+
+    def aggregate(self) -> Any:
+        """The aggregate of all slots: no combine."""
+        return self._result(self.tree[1])
+
+    def prefix(self, i: int) -> Any:
+        """The aggregate of slots 0 to i: at most log2(n) combines."""
+        self._check(i)
+        tree = self.tree
+        v = self.capacity + i
+        agg = tree[v]
+        while v > 1:
+            if v & 1:
+                left = tree[v - 1]
+                agg = left if agg is EMPTY else agg if left is EMPTY else self._combine(left, agg)
+            v >>= 1
+        return self._result(agg)
+
+    def suffix(self, j: int) -> Any:
+        """The aggregate of slots j to the last: at most log2(n) combines."""
+        self._check(j)
+        tree = self.tree
+        v = self.capacity + j
+        agg = tree[v]
+        while v > 1:
+            if not v & 1:
+                right = tree[v + 1]
+                agg = right if agg is EMPTY else agg if right is EMPTY else self._combine(agg, right)
+            v >>= 1
+        return self._result(agg)
+
+    def __getitem__(self, slot: int) -> Any:
+        """What a slot holds, EMPTY if nothing."""
+        self._check(slot)
+        return self.tree[self.capacity + slot]
+
+    def __len__(self) -> int:
+        return self.capacity
+
+    def _check(self, slot: int) -> None:
+        if not 0 <= slot < self.capacity:
+            raise IndexError(f"there is no slot {slot} in a FlatFAT of {self.capacity}")
+
+    def _result(self, agg: Any) -> Any:
+        return self._identity if agg is EMPTY else agg

@@ -1,0 +1,68 @@
+"""Two-Stacks: figure 1 of Tangwongsan, Hirzel and Schneider (DEBS 2017)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mta.baselines.base import Baseline
+from mta.monoids.base import Monoid
+from mta.policies import Policy
+
+
+class TwoStacks(Baseline):
+    """A queue out of two stacks, each entry a value and the aggregate of all below it and itself.
+
+    Insertions push on the back stack B, evictions pop from the front stack F; when F is empty, B is flipped
+    onto it. At most one combine a query and an insertion; an eviction makes n - 1 when it flips n elements
+    and none otherwise, less than one on average. A stack is two lists, values and aggregates, top last.
+    """
+
+    __slots__ = ("_back_aggs", "_back_vals", "_front_aggs", "_front_vals")
+
+    def __init__(self, monoid: Monoid, policy: Policy | None = None) -> None:
+        super().__init__(monoid, policy)
+        self._front_vals: list[Any] = []
+        self._front_aggs: list[Any] = []
+        self._back_vals: list[Any] = []
+        self._back_aggs: list[Any] = []
+
+    @property
+    def front(self) -> list[tuple[Any, Any]]:
+        """The front stack as (value, aggregate), top last."""
+        return list(zip(self._front_vals, self._front_aggs, strict=True))
+
+    @property
+    def back(self) -> list[tuple[Any, Any]]:
+        """The back stack as (value, aggregate), top last."""
+        return list(zip(self._back_vals, self._back_aggs, strict=True))
+
+    def _aggregate(self) -> Any:
+        front, back = self._front_aggs, self._back_aggs
+        if front:
+            return self._combine(front[-1], back[-1]) if back else front[-1]
+        return back[-1] if back else self._identity
+
+    def _insert(self, state: Any) -> None:
+        aggs = self._back_aggs
+        aggs.append(self._combine(aggs[-1], state) if aggs else state)
+        self._back_vals.append(state)
+
+    def _evict(self) -> None:
+        if not self._front_aggs:
+            self._flip()
+        self._front_vals.pop()
+        self._front_aggs.pop()
+
+    def _flip(self) -> None:
+        combine = self._combine
+        vals = self._back_vals[::-1]
+        agg = vals[0]
+        aggs = [agg]
+        for val in vals[1:]:
+            agg = combine(val, agg)
+            aggs.append(agg)
+        self._front_vals, self._front_aggs = vals, aggs
+        self._back_vals, self._back_aggs = [], []
+
+    def _head(self) -> Any:
+        return self._front_vals[-1] if self._front_vals else self._back_vals[0]

@@ -1,0 +1,242 @@
+"""`slide`: one result a row for a whole batch, with whole-array operations.
+
+With B the boundary before the batch, a row whose window starts at `lo` < B is suffix(lo) ⊕ prefix(row): one
+suffix scan over the pages that the heads cross, one prefix scan over the new rows, and combines over all
+rows. Rows whose window lies wholly in the batch are folded there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from mta.forest import Forest
+from mta.monoids.base import Array
+from mta.policies import Limits
+from mta.stack import Leaves, Stack
+from mta.states import NOTHING, Layout, Run
+
+if TYPE_CHECKING:
+    from mta.window import MonoidTreeAggregator
+
+Side: TypeAlias = Literal["left", "right"]
+
+#: Windows shorter than this on average are cheaper in plain Python than in NumPy calls.
+SHORT_WINDOW = 24
+
+
+class Batch:
+    """Rows that were checked."""
+
+    __slots__ = ("elements", "times")
+
+    def __init__(self, elements: Run, times: Array) -> None:
+        self.elements = elements
+        self.times = times
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+
+class Outcome(NamedTuple):
+    """What a batch comes to: its results, and what the window is after it."""
+
+    results: Any
+    #: the first leaf of the last row's window, and its time
+    head: int
+    oldest: Any
+    #: the stack walked up to that head; None where the last window lies in the batch
+    walker: Stack | None
+    #: the aggregate from the walker's boundary to the new tail
+    younger: Any
+
+
+class Heads:
+    """Where the windows of a batch's rows start, under limits on count and time.
+
+    Row i is leaf base + i; leaves are given and found by their absolute numbers.
+    """
+
+    def __init__(self, limits: Limits, times: Array, base: int) -> None:
+        self._count = limits.count
+        self._base = base
+        #: what a leaf's time is compared with: it is kept if > (right) or >= (left)
+        self.cuts: list[tuple[Array, Side]] = []
+        if limits.open_span is not None:
+            self.cuts.append((times - _span(limits.open_span), "right"))
+        if limits.closed_span is not None:
+            self.cuts.append((times - _span(limits.closed_span), "left"))
+
+    def rows_that_keep(self, leaf: int, time: Any, start: int, stop: int) -> int:
+        """The end of the rows, from `start` on, whose windows hold a leaf with this time."""
+        for cuts, side in self.cuts:
+            other = "left" if side == "right" else "right"
+            stop = start + int(cuts[start:stop].searchsorted(time, other))
+        if self._count is not None:
+            stop = max(start, min(stop, leaf + self._count - self._base))
+        return stop
+
+    def among(self, times: Array, first: int, start: int, stop: int) -> Array:
+        """The first leaf of each row's window, where all of them are among leaves from `first` on."""
+        found = np.full(stop - start, first)
+        for cuts, side in self.cuts:
+            np.maximum(found, first + boundaries(times, cuts[start:stop], side), out=found)
+        if self._count is not None:
+            counted = self._base + 1 - self._count
+            np.maximum(found, np.arange(start + counted, stop + counted), out=found)
+        return found
+
+    def first(self, forest: Forest, head: int, row: int) -> int:
+        """The first leaf of one row's window, if it is before the batch and not before `head`."""
+        if self._count is not None:
+            head = max(head, self._base + row + 1 - self._count)
+        return max([head, *(forest.first_leaf(head, cuts[row].item(), side) for cuts, side in self.cuts)])
+
+
+def slide(window: MonoidTreeAggregator, batch: Batch) -> Outcome:
+    """The outcome of a batch that is not empty; the window is not changed."""
+    layout, base, count = window._layout, window._tail, len(batch)
+    heads = Heads(window._limits, batch.times, base)
+    states = layout.lift(batch.elements)
+    # rows whose windows still hold what was there before the batch
+    seeing = heads.rows_that_keep(base - 1, window._youngest, 0, count) if len(window) else 0
+    walk = _Walk(window, heads)
+    if seeing:
+        prefixes = layout.prefixes(layout.cut(states, 0, seeing))
+        walk.go(prefixes, seeing)
+        if seeing == count:
+            younger = layout.join(walk.younger, layout.at(prefixes, count - 1))
+            return Outcome(join_results(walk.results), walk.head, walk.oldest, walk.stack, younger)
+    firsts = heads.among(batch.times, base, seeing, count) - base
+    results = [*walk.results, layout.lower(window_folds(layout, states, firsts, seeing))]
+    first = int(firsts[-1])
+    return Outcome(join_results(results), base + first, batch.times[first].item(), None, NOTHING)
+
+
+class _Walk:
+    """Rows whose windows start before the batch, page by page of where they start."""
+
+    def __init__(self, window: MonoidTreeAggregator, heads: Heads) -> None:
+        self._window, self._heads = window, heads
+        self.stack = window._walker()
+        self.younger = window._younger()
+        self.head = window._head
+        self.oldest = window._oldest
+        self.results: list[Any] = []
+
+    def go(self, prefixes: Run, stop: int) -> None:
+        layout, row = self._window._layout, 0
+        if self.stack.leaves is None:
+            row = self._before_any_leaves(prefixes, stop)
+        while row < stop:
+            leaves = self._enter(row)
+            end = self._heads.rows_that_keep(leaves.stop - 1, leaves.page.times[-1], row, stop)
+            firsts = self._heads.among(leaves.page.times, leaves.start, row, end)
+            np.maximum(firsts, self.head, out=firsts)
+            rest = layout.join(leaves.rest, self.younger)
+            suffixes = layout.take(leaves.suffixes(layout), firsts - leaves.start)
+            states = layout.combine(layout.followed_by(suffixes, rest), layout.cut(prefixes, row, end))
+            self.results.append(layout.lower(states))
+            self.head, row = int(firsts[-1]), end
+            self.oldest = leaves.page.times[self.head - leaves.start].item()
+
+    def _before_any_leaves(self, prefixes: Run, stop: int) -> int:
+        """Rows that evict nothing, while there is no stack yet: what is there is one state."""
+        window, layout = self._window, self._window._layout
+        idle = self._heads.rows_that_keep(self.head, self.oldest, 0, stop)
+        if idle:
+            states = layout.preceded_by(window._total(), layout.cut(prefixes, 0, idle))
+            self.results.append(layout.lower(states))
+        return idle
+
+    def _enter(self, row: int) -> Leaves:
+        head = self._heads.first(self._window._forest, self.head, row)
+        boundary = self.stack.boundary
+        leaves = self.stack.seek(head)
+        if self.stack.boundary != boundary:
+            self.younger = NOTHING
+        self.head = head
+        return leaves
+
+
+def window_folds(layout: Layout, states: Run, firsts: Array, start: int) -> Run:
+    """For each row from `start` on, the fold of rows firsts[row - start] to row; firsts never decrease."""
+    stop = layout.length(states)
+    rows = np.arange(start, stop)
+    if (rows - firsts).mean() < SHORT_WINDOW:
+        return _short_folds(layout, states, firsts.tolist(), start)
+    parts = []
+    row = start
+    while row < stop:
+        # two stacks: suffixes of what the row sees of before, prefixes from the row on
+        first = int(firsts[row - start])
+        end = start + int(firsts.searchsorted(row, "right"))
+        both = start + int(firsts.searchsorted(row, "left"))
+        prefixes = layout.prefixes(layout.cut(states, row, end))
+        if both > row:
+            suffixes = layout.suffixes(layout.cut(states, first, row))
+            suffixes = layout.take(suffixes, firsts[row - start : both - start] - first)
+            parts.append(layout.combine(suffixes, layout.cut(prefixes, 0, both - row)))
+        if end > both:
+            parts.append(layout.cut(prefixes, max(both, row) - row, end - row))
+        row = end
+    return layout.concat(parts)
+
+
+def _short_folds(layout: Layout, states: Run, firsts: list[int], start: int) -> Run:
+    """Two-Stacks over plain states."""
+    items = layout.state_list(states)
+    combine = layout.monoid.combine
+    oldest, flip = firsts[0], start
+    front = _suffixes_reversed(combine, items[oldest:start])
+    back = NOTHING
+    folds = []
+    for row, first in enumerate(firsts, start):
+        if first >= flip > oldest or first > oldest >= flip:
+            front, flip, back = _suffixes_reversed(combine, items[first:row]), row, NOTHING
+        elif first > oldest:
+            del front[oldest - first :]
+        oldest = first
+        back = items[row] if back is NOTHING else combine(back, items[row])
+        folds.append(combine(front[-1], back) if front else back)
+    return layout.gather(folds)
+
+
+def _suffixes_reversed(combine: Any, items: list[Any]) -> list[Any]:
+    out: list[Any] = []
+    for item in reversed(items):
+        out.append(combine(item, out[-1]) if out else item)
+    return out
+
+
+def boundaries(times: Array, cuts: Array, side: Side) -> Array:
+    """`times.searchsorted(cuts, side)`, in one pass where the times come at a steady rate."""
+    count = len(cuts)
+    first = int(times.searchsorted(cuts[0], side))
+    if count > 32 and first and first + count < len(times):
+        kept, gone = times[first : first + count], times[first - 1 : first + count - 1]
+        for part in (slice(count - 1, count), slice(count)):
+            if side == "right":
+                steady = (gone[part] <= cuts[part]).all() and (kept[part] > cuts[part]).all()
+            else:
+                steady = (gone[part] < cuts[part]).all() and (kept[part] >= cuts[part]).all()
+            if not steady:
+                break
+        else:
+            return np.arange(first, first + count)
+    return times.searchsorted(cuts, side)
+
+
+def join_results(parts: list[Any]) -> Any:
+    """Results of consecutive rows as one array, or one mapping of arrays."""
+    if len(parts) == 1:
+        return parts[0]
+    if isinstance(parts[0], dict):
+        return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+    return np.concatenate(parts)
+
+
+def _span(span: float) -> float:
+    """A span that can be subtracted from 64-bit times without leaving them."""
+    return float(span) if span >= 2**62 else span

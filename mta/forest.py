@@ -1,0 +1,306 @@
+"""The forest that Log MTA and Amortized MTA share: a queue of pages for each tier, numbered absolutely.
+
+Leaf i is the i-th element ever inserted, and entry i of tier t aggregates leaves i·P^t … (i+1)·P^t - 1, with
+P the page size. The paper's levels between two tiers are inside a page and follow from it. Nothing is
+renumbered and a full page never changes, so parent, child and page are arithmetic: entry i of tier t is in
+page i // P, and page i of tier t is what entry i of tier t + 1 aggregates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+
+from mta.levels import Tail
+from mta.monoids.base import Array
+from mta.pages import Page
+from mta.states import NOTHING, Layout, Run
+
+#: From this page size on, folding page by page beats halving all pages together.
+LARGE_PAGE = 256
+
+
+class PageSource(Protocol):
+    """Where full pages are kept: in the process, or in a store."""
+
+    def put(self, tier: int, number: int, page: Page) -> None: ...
+
+    def fetch(self, wanted: Sequence[tuple[int, int]]) -> list[Page]:
+        """Pages by tier and number, in one round trip at most."""
+
+    def prefetch(self, wanted: Sequence[tuple[int, int]]) -> None: ...
+
+    def reserve(self, pages: int) -> None:
+        """So many pages may be needed at once."""
+
+    def drop_below(self, tier: int, number: int) -> None:
+        """Pages of a tier before a number will not be read again."""
+
+    def admit(self) -> None:
+        """Waits until there is room for more pages."""
+
+    def close(self) -> None: ...
+
+
+class Piece(NamedTuple):
+    """Entries `start` to `stop` of a tier, all in one page."""
+
+    tier: int
+    start: int
+    stop: int
+
+
+class Forest:
+    def __init__(self, layout: Layout, pages: PageSource, page_size: int) -> None:
+        self.layout = layout
+        self.pages = pages
+        self.page_size = page_size
+        #: log2 of the page size
+        self.shift = page_size.bit_length() - 1
+        self.tails = [Tail(layout, 0)]
+
+    @property
+    def tail(self) -> int:
+        """How many elements were ever inserted: the number of the next leaf."""
+        return self.tails[0].stop
+
+    # -- growing ----------------------------------------------------------------------------------------
+
+    def append(self, time: Any, row: Any) -> None:
+        """Adds one element. Nothing is added if the monoid fails on the page that this fills."""
+        leaves = self.tails[0]
+        leaves.append(time, row)
+        if leaves.stop - leaves.start == self.page_size:
+            try:
+                page = leaves.page()
+                total = self._fold(page)
+            except BaseException:
+                leaves.pop()
+                raise
+            self._seal(leaves, page, total)
+
+    def extend(self, times: Array, run: Run) -> None:
+        """Adds a run of elements."""
+        self._extend(0, times, run)
+
+    def _extend(self, tier: int, times: Array, run: Run) -> None:
+        size, cut = self.page_size, self.layout.cut
+        tail = self._tail(tier)
+        count, done = len(times), 0
+        if len(tail) and len(tail) + count >= size:
+            done = size - len(tail)
+            tail.append_run(times[:done], cut(run, 0, done))
+            page = tail.page()
+            self._seal(tail, page, self._fold(page))
+        whole = (count - done) // size * size
+        if whole:
+            self._add_pages(tail, times[done : done + whole], cut(run, done, done + whole))
+            done += whole
+        tail.append_run(times[done:], cut(run, done, count))
+
+    def _add_pages(self, tail: Tail, times: Array, run: Run) -> None:
+        """Adds whole pages where the tail is empty."""
+        size, layout, tier = self.page_size, self.layout, tail.tier
+        pages = [
+            Page(tier, times[start : start + size], layout.cut(run, start, start + size))
+            for start in range(0, len(times), size)
+        ]
+        if size >= LARGE_PAGE:
+            totals = layout.gather([self._fold(page) for page in pages])
+        else:
+            totals = layout.lift(run) if tier == 0 else run
+            for _ in range(self.shift):
+                totals = layout.halve(totals)
+        first = tail.start >> self.shift
+        for number, page in enumerate(pages, first):
+            self.pages.put(tier, number, page)
+        tail.start += len(times)
+        self._extend(tier + 1, times[size - 1 :: size], totals)
+
+    def _seal(self, tail: Tail, page: Page, total: Any) -> None:
+        """Hands a full page over to the page source and its aggregate to the tier above."""
+        self.pages.put(tail.tier, tail.start >> self.shift, page)
+        last = page.times[-1:].tolist()[0]
+        tail.next_page()
+        parent = self._tail(tail.tier + 1)
+        parent.append(last, total)
+        if len(parent) == self.page_size:
+            page = parent.page()
+            self._seal(parent, page, self._fold(page))
+
+    def _fold(self, page: Page) -> Any:
+        return self.layout.fold(page.states(self.layout))
+
+    def _tail(self, tier: int) -> Tail:
+        if tier == len(self.tails):
+            self.tails.append(Tail(self.layout, tier))
+            self.pages.reserve(2 * len(self.tails) + 4)
+        return self.tails[tier]
+
+    # -- reading ----------------------------------------------------------------------------------------
+
+    def read(self, pieces: Sequence[Piece]) -> list[Page]:
+        """The entries of each piece, as a page cut to it; at most one round trip."""
+        names = [(tier, start >> self.shift) for tier, start, _ in pieces]
+        stored = [name for name in names if not self.is_tail(*name)]
+        found = dict(zip(stored, self.pages.fetch(stored), strict=True)) if stored else {}
+        parts = []
+        for name, (tier, start, stop) in zip(names, pieces, strict=True):
+            if name in found:
+                at = start & (self.page_size - 1)
+                parts.append(found[name].cut(self.layout, at, at + stop - start))
+            else:
+                parts.append(self.tails[tier].part(start, stop))
+        return parts
+
+    def page(self, tier: int, number: int) -> Page:
+        """A page, the partial last one among them."""
+        if self.is_tail(tier, number):
+            return self.tails[tier].page()
+        return self.pages.fetch([(tier, number)])[0]
+
+    def is_tail(self, tier: int, number: int) -> bool:
+        return tier < len(self.tails) and number == self.tails[tier].start >> self.shift
+
+    def drop_below(self, head: int) -> None:
+        """Lets go of the pages that only cover leaves before `head`."""
+        for tier in range(len(self.tails)):
+            number = head >> self.shift * (tier + 1)
+            if not number:
+                break
+            self.pages.drop_below(tier, min(number, self.tails[tier].start >> self.shift))
+
+    # -- aggregates -------------------------------------------------------------------------------------
+
+    def cover(self, start: int, stop: int) -> list[Piece]:
+        """Pieces, oldest first, that make up leaves start to stop: two paths, O(log) pages."""
+        left: list[Piece] = []
+        right: list[Piece] = []
+        shift, mask, tier = self.shift, self.page_size - 1, 0
+        while start < stop:
+            if start >> shift == (stop - 1) >> shift:
+                left.append(Piece(tier, start, stop))
+                break
+            if start & mask:
+                edge = ((start >> shift) + 1) << shift
+                left.append(Piece(tier, start, edge))
+                start = edge
+            if stop & mask:
+                right.append(Piece(tier, stop >> shift << shift, stop))
+            start >>= shift
+            stop >>= shift
+            tier += 1
+        return left + right[::-1]
+
+    def load_cover(self, start: int, stop: int) -> None:
+        """Brings the pages that a fold of these leaves reads into the process, in one round trip."""
+        names = [(tier, first >> self.shift) for tier, first, _ in self.cover(start, stop)]
+        stored = [name for name in names if not self.is_tail(*name)]
+        if stored:
+            self.pages.fetch(stored)
+
+    def fold(self, start: int, stop: int) -> Any:
+        """The aggregate of leaves start to stop, or NOTHING, over whole runs of entries."""
+        layout = self.layout
+        total = NOTHING
+        for part in self.read(self.cover(start, stop)):
+            total = layout.join(total, layout.fold(part.states(layout)))
+        return total
+
+    def fold_nodes(self, start: int, stop: int) -> Any:
+        """The aggregate of leaves start to stop, or NOTHING, over O(log2 n) nodes of the binary trees."""
+        layout, mask = self.layout, self.page_size - 1
+        pieces = self.cover(start, stop)
+        stored = [(tier, first >> self.shift) for tier, first, _ in pieces]
+        stored = [name for name in stored if not self.is_tail(*name)]
+        pages = dict(zip(stored, self.pages.fetch(stored), strict=True)) if stored else {}
+        total = NOTHING
+        for tier, first, last in pieces:
+            page = pages.get((tier, first >> self.shift))
+            pyramid = self.tails[tier].pyramid() if page is None else page.pyramid(layout)
+            at = first & mask
+            for state in pyramid.cover(at, at + last - first):
+                total = layout.join(total, state)
+        return total
+
+    # -- searches ---------------------------------------------------------------------------------------
+
+    def first_leaf(self, head: int, time: Any, side: Literal["left", "right"]) -> int:
+        """The first leaf from `head` on with a time >= `time` (side left) or > `time` (side right).
+
+        From the top tier down, one page a tier, and none where there is nothing to choose.
+        """
+        for tier in reversed(range(len(self.tails))):
+            tail = self.tails[tier]
+            start = max(tail.start, head >> self.shift * tier)
+            if start < tail.stop:
+                times = tail.page().times
+                entry = tail.start + _search(times, start - tail.start, time, side)
+                if entry < tail.stop:
+                    return self._descend(tier, entry, head, lambda _, page, at: _search(page.times, at, time, side))
+        return self.tail
+
+    def _descend(self, tier: int, entry: int, head: int, choose: Callable[[int, Page, int], int]) -> int:
+        """The leaf below an entry that `choose(tier, page, first candidate in page)` finds in each page."""
+        mask = self.page_size - 1
+        while tier:
+            tier -= 1
+            first = max(entry << self.shift, head >> self.shift * tier)
+            if tier and first & mask == mask:
+                entry = first
+                continue
+            page = self.page(tier, entry)
+            entry = (entry << self.shift) + choose(tier, page, first & mask)
+        return entry
+
+    def longest_prefix(self, head: int, rejects: Callable[[Any], bool]) -> int:
+        """The first leaf from `head` on that has to stay: `rejects(aggregate of head … leaf)` is false.
+
+        Up the left spine until something stays, then down to it: a page a tier each way.
+        """
+        total = NOTHING
+        for tier, first, last in self.cover(head, self.tail):
+            part = self.read([Piece(tier, first, last)])[0]
+            kept, total = self._search_page(part, total, rejects)
+            if kept < last - first:
+                break
+        else:
+            return self.tail
+        entry = first + kept
+        while tier:
+            tier -= 1
+            kept, total = self._search_page(self.page(tier, entry), total, rejects)
+            entry = (entry << self.shift) + min(kept, self.page_size - 1)
+        return entry
+
+    def _search_page(
+        self, page: Page, before: Any, rejects: Callable[[Any], bool]
+    ) -> tuple[int, Any]:
+        """The first entry that has to stay, and the aggregate of all before it.
+
+        Looks at runs of doubling length, so that it costs in proportion to what goes.
+        """
+        layout, start, stop, step = self.layout, 0, len(page.times), 8
+        while start < stop:
+            end = min(stop, start + step)
+            states = page.cut(layout, start, end).states(layout)
+            prefixes = layout.preceded_by(before, layout.prefixes(states))
+            low, high = 0, end - start
+            while low < high:
+                middle = (low + high) // 2
+                if rejects(layout.at(prefixes, middle)):
+                    low = middle + 1
+                else:
+                    high = middle
+            if low:
+                before = layout.at(prefixes, low - 1)
+            if low < end - start:
+                return start + low, before
+            start, step = end, 4 * step
+        return stop, before
+
+
+def _search(times: Array, start: int, time: Any, side: Literal["left", "right"]) -> int:
+    return start + int(np.searchsorted(times[start:], time, side))

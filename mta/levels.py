@@ -1,0 +1,106 @@
+"""The partial last page of one tier: the paper's Tails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mta.monoids.base import Array, column_of
+from mta.pages import Page, Pyramid
+from mta.states import Layout, Run
+
+
+class Tail:
+    """The entries of a tier that do not fill a page yet, appended one by one or a run at a time.
+
+    Single entries are kept in plain lists, because that is what appends fastest, and are made a run when
+    one is needed.
+    """
+
+    __slots__ = ("_last_time", "_layout", "_packed", "_pyramid", "_runs", "entries", "start", "tier", "times")
+
+    def __init__(self, layout: Layout, tier: int, start: int = 0) -> None:
+        self._layout = layout
+        self.tier = tier
+        #: the absolute number of the first entry; a multiple of the page size
+        self.start = start
+        self.entries: list[Any] = []
+        self.times: list[Any] = []
+        self._runs: list[tuple[Array, Run]] = []
+        self._packed = 0
+        self._pyramid: Pyramid | None = None
+
+    def __len__(self) -> int:
+        return self._packed + len(self.entries)
+
+    @property
+    def stop(self) -> int:
+        return self.start + self._packed + len(self.entries)
+
+    def append(self, time: Any, entry: Any) -> None:
+        self.times.append(time)
+        self.entries.append(entry)
+
+    def pop(self) -> None:
+        """Takes back the entry that was appended last, whether or not it was made part of a run since."""
+        if self.entries:
+            self.entries.pop()
+            self.times.pop()
+            return
+        times, run = self._runs[-1]
+        self._runs[-1] = (times[:-1], self._layout.cut(run, 0, len(times) - 1))
+        self._packed -= 1
+
+    def append_run(self, times: Array, run: Run) -> None:
+        if len(times):
+            self._pack()
+            self._runs.append((times, run))
+            self._packed += len(times)
+
+    def page(self) -> Page:
+        """All entries, as a page that is not full."""
+        self._pack()
+        if not self._runs:
+            self._runs = [(column_of([]), self._gather([]))]
+        if len(self._runs) > 1:
+            times = np.concatenate([times for times, _ in self._runs])
+            self._runs = [(times, self._layout.concat([run for _, run in self._runs]))]
+        return Page(self.tier, *self._runs[0])
+
+    def part(self, start: int, stop: int) -> Page:
+        """Some of the entries (by absolute number), at a cost in proportion to them where they are young."""
+        first = start - self.start - self._packed
+        if first < 0:
+            return self.page().cut(self._layout, start - self.start, stop - self.start)
+        last = stop - self.start - self._packed
+        return Page(self.tier, column_of(self.times[first:last]), self._gather(self.entries[first:last]))
+
+    def pyramid(self) -> Pyramid:
+        """The complete nodes over the entries; grows with them."""
+        if self._pyramid is None:
+            self._pyramid = Pyramid()
+        missing = len(self) - len(self._pyramid)
+        if missing == 1 and self.entries:
+            entry = self.entries[-1]
+            state = self._layout.monoid.lift_row(entry) if self.tier == 0 else entry
+            self._pyramid.push(self._layout, state)
+        elif missing:
+            young = self.part(self.start + len(self._pyramid), self.stop)
+            self._pyramid.add(self._layout, young.states(self._layout))
+        return self._pyramid
+
+    def next_page(self) -> None:
+        """Starts the page after a full one."""
+        self.start += len(self)
+        self.entries, self.times, self._runs, self._packed = [], [], [], 0
+        self._pyramid = None
+
+    def _pack(self) -> None:
+        if self.entries:
+            self._runs.append((column_of(self.times), self._gather(self.entries)))
+            self._packed += len(self.entries)
+            self.entries, self.times = [], []
+
+    def _gather(self, entries: list[Any]) -> Run:
+        return self._layout.gather_rows(entries) if self.tier == 0 else self._layout.gather(entries)

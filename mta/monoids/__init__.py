@@ -1,0 +1,48 @@
+"""Aggregation operators: what a window can compute, and how to make another."""
+
+from __future__ import annotations
+
+from mta.monoids.base import ColumnarMonoid, Monoid
+from mta.monoids.bloom import BloomFilter, Membership
+from mta.monoids.collect import Collect, CollectDistinct, Concat
+from mta.monoids.extrema import ArgMax, ArgMin, MaxCount, MinCount
+from mta.monoids.fields import Fields
+from mta.monoids.functions import from_function
+from mta.monoids.moments import GeometricMean, Mean, PopulationStdDev, SampleStdDev
+from mta.monoids.position import First, Last
+from mta.monoids.runs import LongestIncreasingRun, LongestRun
+from mta.monoids.sketches import DistinctCount, HeavyHitters, Quantiles
+from mta.monoids.ufuncs import Count, Max, Min, Product, Sum, from_ufunc
+
+__all__ = [
+    "ArgMax",
+    "ArgMin",
+    "BloomFilter",
+    "Collect",
+    "CollectDistinct",
+    "ColumnarMonoid",
+    "Concat",
+    "Count",
+    "DistinctCount",
+    "Fields",
+    "First",
+    "GeometricMean",
+    "HeavyHitters",
+    "Last",
+    "LongestIncreasingRun",
+    "LongestRun",
+    "Max",
+    "MaxCount",
+    "Mean",
+    "Membership",
+    "Min",
+    "MinCount",
+    "Monoid",
+    "PopulationStdDev",
+    "Product",
+    "Quantiles",
+    "SampleStdDev",
+    "Sum",
+    "from_function",
+    "from_ufunc",
+]

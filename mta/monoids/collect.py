@@ -1,0 +1,62 @@
+"""Monoids that keep the elements themselves: Concat, Collect and CollectDistinct."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mta.monoids.values import ValueMonoid
+
+
+class Concat(ValueMonoid):
+    """Texts end to end, the oldest first."""
+
+    identity = ""
+
+    def check_row(self, row: Any) -> Any:
+        if not isinstance(row, str):
+            raise TypeError(f"{self!r} takes str, got {row!r} of type {type(row).__name__}")
+        return str(row)
+
+    def combine(self, older: Any, younger: Any) -> Any:
+        return older + younger
+
+
+class Collect(ValueMonoid):
+    """All elements as a list, the oldest first."""
+
+    identity = ()
+
+    def lift_row(self, row: Any) -> Any:
+        return (row,)
+
+    def combine(self, older: Any, younger: Any) -> Any:
+        return older + younger
+
+    def lower(self, state: Any) -> Any:
+        return list(state)
+
+
+class CollectDistinct(ValueMonoid):
+    """All different elements as a set."""
+
+    identity: frozenset[Any] = frozenset()
+
+    def check_row(self, row: Any) -> Any:
+        row = super().check_row(row)
+        try:
+            hash(row)
+        except TypeError:
+            raise TypeError(
+                f"{self!r} got {row!r} of type {type(row).__name__}, which cannot be in a set; "
+                "make it a tuple or a str, or use Collect"
+            ) from None
+        return row
+
+    def lift_row(self, row: Any) -> Any:
+        return frozenset((row,))
+
+    def combine(self, older: Any, younger: Any) -> Any:
+        return older | younger
+
+    def lower(self, state: Any) -> Any:
+        return set(state)

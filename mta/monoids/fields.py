@@ -1,0 +1,199 @@
+"""Several aggregates over one structure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mta.monoids.base import ColumnarMonoid, Columns, Monoid, required
+from mta.monoids.ufuncs import Count
+from mta.monoids.values import unwrapped
+
+
+class Fields(Monoid):
+    """Named aggregates of the same elements: `Fields(peak=Max("temp"), mean=Mean("load"))`.
+
+    Either all of them name their fields, and an element is a mapping, or none does, and all read the same
+    plain element; Count goes with both. States and results are dicts, under the names given here. Where all
+    aggregates work on columns, so does this: each field is then stored once, whoever reads it.
+    """
+
+    def __new__(cls, **monoids: Monoid) -> Fields:
+        columnar = all(isinstance(monoid, ColumnarMonoid) for monoid in monoids.values())
+        return super().__new__(ColumnFields if cls is Fields and columnar else cls)
+
+    def __init__(self, **monoids: Monoid) -> None:
+        if not monoids:
+            raise TypeError(
+                "Fields takes at least one monoid by name, as in Fields(peak=Max('temp')), got none"
+            )
+        for name, monoid in monoids.items():
+            if isinstance(monoid, Fields):
+                raise TypeError(
+                    f"Fields cannot hold other Fields; put the aggregates of {name!r} beside the rest"
+                )
+            if not isinstance(monoid, Monoid):
+                raise TypeError(f"Fields({name}=...) takes a monoid, such as Max(), got {monoid!r}")
+        self.monoids: Mapping[str, Monoid] = dict(monoids)
+        readers = {name: monoid for name, monoid in monoids.items() if not isinstance(monoid, Count)}
+        unnamed = [name for name, monoid in readers.items() if not monoid.fields]
+        if unnamed and len(unnamed) < len(readers):
+            raise TypeError(
+                f"either all aggregates of Fields name their fields or none does, but {unnamed} name none: "
+                f"write for example Max('temp'), or from_function(..., field='temp')"
+            )
+        self.fields = tuple(dict.fromkeys(field for monoid in readers.values() for field in monoid.fields))
+        self.identity = {name: monoid.identity for name, monoid in monoids.items()}
+        self._combines = tuple((name, monoid.combine) for name, monoid in monoids.items())
+
+    def row(self, value: Any) -> Any:
+        for monoid in self.monoids.values():
+            monoid.row(value)
+        if not self.fields:
+            return unwrapped(value)
+        inputs = tuple(unwrapped(required(value, field, self)) for field in self.fields)
+        return inputs[0] if len(inputs) == 1 else inputs
+
+    def lift(self, value: Any) -> Any:
+        return {name: monoid.lift(value) for name, monoid in self.monoids.items()}
+
+    def lift_row(self, row: Any) -> Any:
+        if not self.fields:
+            return self.lift(row)
+        return self.lift(dict(zip(self.fields, row if len(self.fields) > 1 else (row,), strict=True)))
+
+    def combine(self, older: Any, younger: Any) -> Any:
+        return {name: combine(older[name], younger[name]) for name, combine in self._combines}
+
+    def lower(self, state: Any) -> Any:
+        return {name: monoid.lower(state[name]) for name, monoid in self.monoids.items()}
+
+    def pack(self, state: Any) -> Any:
+        return {name: monoid.pack(state[name]) for name, monoid in self.monoids.items()}
+
+    def unpack(self, packed: Any) -> Any:
+        return {name: monoid.unpack(packed[name]) for name, monoid in self.monoids.items()}
+
+    def fingerprint(self) -> str:
+        parts = (f"{name}={monoid.fingerprint()}" for name, monoid in self.monoids.items())
+        return f"Fields({', '.join(parts)})"
+
+
+class ColumnFields(Fields, ColumnarMonoid):
+    """`Fields` of monoids that all work on columns; its columns are theirs, one after the other."""
+
+    monoids: Mapping[str, ColumnarMonoid]
+
+    def __init__(self, **monoids: Monoid) -> None:
+        Fields.__init__(self, **monoids)
+        self.arity = len(self.fields) or self._plain_arity()
+        self._counts_only = all(isinstance(monoid, Count) for monoid in self.monoids.values())
+        self.width = sum(monoid.width for monoid in self.monoids.values())
+        stop = 0
+        parts = []
+        for name, monoid in self.monoids.items():
+            start, stop = stop, stop + monoid.width
+            parts.append((name, monoid, slice(start, stop), self._inputs_of(monoid)))
+        #: name, monoid, its columns among all, its inputs among all
+        self._parts = tuple(parts)
+
+    def row(self, value: Any) -> Any:
+        return ColumnarMonoid.row(self, value)
+
+    def lift(self, value: Any) -> Any:
+        return self.lift_row(self.row(value))
+
+    def check_row(self, row: Any) -> Any:
+        if self._counts_only:
+            return 1
+        inputs = self._split(row)
+        for _, monoid, _, indices in self._parts:
+            if isinstance(monoid, Count):
+                continue
+            checked = monoid.check_row(self._joined(inputs, indices))
+            for index, value in zip(indices, checked if len(indices) > 1 else (checked,), strict=True):
+                inputs[index] = value
+        return self._joined(inputs, range(self.arity))
+
+    def lift_row(self, row: Any) -> Any:
+        inputs = self._split(row)
+        return {
+            name: monoid.lift_row(self._joined(inputs, indices)) for name, monoid, _, indices in self._parts
+        }
+
+    def check_columns(self, inputs: Columns) -> Columns:
+        if self._counts_only:
+            return Count().check_columns(inputs)
+        columns = list(inputs)
+        for _, monoid, _, indices in self._parts:
+            if isinstance(monoid, Count):
+                continue
+            checked = monoid.check_columns(tuple(columns[index] for index in indices))
+            for index, column in zip(indices, checked, strict=True):
+                columns[index] = column
+        return tuple(columns)
+
+    def lift_columns(self, inputs: Columns) -> Columns:
+        return self._chained(
+            monoid.lift_columns(tuple(inputs[index] for index in indices))
+            for _, monoid, _, indices in self._parts
+        )
+
+    def combine_columns(self, older: Columns, younger: Columns) -> Columns:
+        return self._chained(
+            monoid.combine_columns(older[part], younger[part]) for _, monoid, part, _ in self._parts
+        )
+
+    def prefix_columns(self, states: Columns) -> Columns:
+        return self._chained(monoid.prefix_columns(states[part]) for _, monoid, part, _ in self._parts)
+
+    def suffix_columns(self, states: Columns) -> Columns:
+        return self._chained(monoid.suffix_columns(states[part]) for _, monoid, part, _ in self._parts)
+
+    def fold_columns(self, states: Columns) -> Columns:
+        return self._chained(monoid.fold_columns(states[part]) for _, monoid, part, _ in self._parts)
+
+    def lower_columns(self, states: Columns) -> Any:
+        return {name: monoid.lower_columns(states[part]) for name, monoid, part, _ in self._parts}
+
+    def state_at(self, states: Columns, index: int) -> Any:
+        return {name: monoid.state_at(states[part], index) for name, monoid, part, _ in self._parts}
+
+    def state_list(self, states: Columns) -> list[Any]:
+        names = tuple(self.monoids)
+        lists = [monoid.state_list(states[part]) for _, monoid, part, _ in self._parts]
+        return [dict(zip(names, parts, strict=True)) for parts in zip(*lists, strict=True)]
+
+    def columns_of(self, states: Sequence[Any]) -> Columns:
+        return self._chained(
+            monoid.columns_of([state[name] for state in states]) for name, monoid, _, _ in self._parts
+        )
+
+    def _plain_arity(self) -> int:
+        arities = {name: m.arity for name, m in self.monoids.items() if not isinstance(m, Count)}
+        if len(set(arities.values())) > 1:
+            raise TypeError(
+                f"aggregates of Fields that name no fields must read the same elements, "
+                f"but these take different numbers of inputs: {arities}"
+            )
+        return next(iter(arities.values()), 1)
+
+    def _inputs_of(self, monoid: ColumnarMonoid) -> tuple[int, ...]:
+        if isinstance(monoid, Count):
+            return (0,)
+        return tuple(map(self.fields.index, monoid.fields)) if self.fields else tuple(range(self.arity))
+
+    def _split(self, row: Any) -> list[Any]:
+        if self.arity == 1:
+            return [row]
+        if not isinstance(row, (tuple, list)) or len(row) != self.arity:
+            raise TypeError(f"{self!r} takes a tuple of {self.arity} inputs, got {row!r}")
+        return list(row)
+
+    @staticmethod
+    def _joined(inputs: Sequence[Any], indices: Sequence[int]) -> Any:
+        return inputs[indices[0]] if len(indices) == 1 else tuple(inputs[index] for index in indices)
+
+    @staticmethod
+    def _chained(parts: Any) -> Columns:
+        return tuple(column for part in parts for column in part)

@@ -1,0 +1,217 @@
+"""The laws of a monoid, as properties for Hypothesis.
+
+One line tests a monoid, a built-in one or one of yours:
+
+    test_max = monoid_laws(Max(), st.floats(-1e6, 1e6))
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mta.monoids.base import ColumnarMonoid, Columns, Monoid
+
+#: whether two states, or two results, are the same but for rounding
+Close: TypeAlias = Callable[[Any, Any], bool]
+
+#: what stands for a result that `lower` refuses
+REFUSED: Any = object()
+
+#: long enough for odd lengths at each level of a scan
+LONGEST = 70
+
+
+def tolerant(relative: float = 1e-9, absolute: float = 1e-9) -> Close:
+    """Compares leaf by leaf: whole numbers, texts and sets exactly, numbers within a tolerance."""
+
+    def close(a: Any, b: Any) -> bool:
+        if isinstance(a, Mapping):
+            return isinstance(b, Mapping) and a.keys() == b.keys() and all(close(a[key], b[key]) for key in a)
+        if isinstance(a, (list, tuple)):
+            return isinstance(b, (list, tuple)) and len(a) == len(b) and all(map(close, a, b))
+        if isinstance(a, float) or isinstance(b, float):
+            if a is None or b is None:
+                return a is b
+            if math.isnan(a) or math.isnan(b):
+                return math.isnan(a) and math.isnan(b)
+            return math.isclose(a, b, rel_tol=relative, abs_tol=absolute)
+        return bool(a == b)
+
+    return close
+
+
+exactly = tolerant(0.0, 0.0)
+
+
+def associative(monoid: Monoid, values: Sequence[Any], close: Close) -> None:
+    """Three adjacent runs combine to the same, whichever two go first."""
+    states = [monoid.lift(value) for value in values]
+    third = (len(states) + 2) // 3
+    older, middle, younger = (
+        fold(monoid, states[start : start + third]) for start in range(0, 3 * third, third)
+    )
+    combine = monoid.combine
+    left = combine(combine(older, middle), younger)
+    right = combine(older, combine(middle, younger))
+    _same(close, left, right, monoid, "is not associative")
+    _same(close, fold(monoid, states), left, monoid, "depends on how a run is split")
+
+
+def neutral_identity(monoid: Monoid, values: Sequence[Any], close: Close) -> None:
+    """Nothing before or behind a run leaves its aggregate as it is."""
+    state = fold(monoid, [monoid.lift(value) for value in values])
+    identity = monoid.identity
+    _same(close, monoid.combine(identity, state), state, monoid, "changes with its identity before it")
+    _same(close, monoid.combine(state, identity), state, monoid, "changes with its identity behind it")
+    _same(close, monoid.combine(identity, identity), identity, monoid, "makes something of nothing")
+    monoid.lower(identity)
+
+
+def rows_agree(monoid: Monoid, values: Sequence[Any], close: Close) -> None:
+    """Lifting what a window keeps of an element is lifting the element."""
+    for value in values:
+        row = monoid.row(value)
+        _same(close, monoid.lift_row(row), monoid.lift(value), monoid, "lifts rows otherwise than elements")
+
+
+def packs(monoid: Monoid, values: Sequence[Any], close: Close) -> None:
+    """A state, and the identity, come back from bytes as they went."""
+    from mta.packing import pack, unpack
+
+    states = [monoid.identity, fold(monoid, [monoid.lift(value) for value in values])]
+    for state in states:
+        back = monoid.unpack(unpack(pack(monoid.pack(state))))
+        _same(close, back, state, monoid, "changes on its way to bytes and back")
+        _same(close, _result(monoid, back), _result(monoid, state), monoid, "lowers otherwise after bytes")
+        _same(
+            close,
+            monoid.combine(back, states[1]),
+            monoid.combine(state, states[1]),
+            monoid,
+            "breaks in bytes",
+        )
+
+
+def columns_agree(monoid: Monoid, values: Sequence[Any], close: Close) -> None:
+    """Columns give what plain states give: lifted, combined, folded, scanned and lowered."""
+    if not isinstance(monoid, ColumnarMonoid):
+        return
+    from mta.states import layout_of
+
+    layout = layout_of(monoid)
+    states = [monoid.lift(value) for value in values]
+    length = len(states)
+    columns: Columns = layout.lift(layout.elements(list(values)))
+    rows = [monoid.row(value) for value in values]
+    prefixes, suffixes = running(monoid, states), running(monoid, states, backwards=True)
+
+    def same(found: Columns, expected: list[Any], what: str) -> None:
+        _same(close, monoid.state_list(found), expected, monoid, f"has other {what} in columns")
+
+    same(columns, states, "states")
+    same(layout.lift(layout.gather_rows(rows)), states, "states of rows")
+    same(monoid.columns_of(states), states, "states gathered")
+    same(monoid.prefix_columns(columns), prefixes, "prefixes")
+    same(monoid.suffix_columns(columns), suffixes, "suffixes")
+    same(monoid.fold_columns(columns), prefixes[-1:], "folds")
+    same(monoid.prefix_columns(monoid.columns_of(suffixes)), running(monoid, suffixes), "prefixes of runs")
+    same(
+        monoid.suffix_columns(monoid.columns_of(prefixes)),
+        running(monoid, prefixes, backwards=True),
+        "suffixes of runs",
+    )
+    same(monoid.fold_columns(monoid.columns_of(suffixes)), [fold(monoid, suffixes)], "folds of runs")
+    early, late = monoid.columns_of(suffixes), monoid.columns_of(prefixes)
+    same(
+        monoid.combine_columns(early, late),
+        [monoid.combine(a, b) for a, b in zip(suffixes, prefixes, strict=True)],
+        "combined states",
+    )
+    one = tuple(column[:1] for column in columns)
+    same(
+        monoid.combine_columns(one, late),
+        [monoid.combine(states[0], b) for b in prefixes],
+        "states behind one",
+    )
+    same(
+        monoid.combine_columns(early, one),
+        [monoid.combine(a, states[0]) for a in suffixes],
+        "states before one",
+    )
+    results = [_result(monoid, state) for state in prefixes]
+    for index in range(length):
+        part = tuple(column[index : index + 1] for column in monoid.prefix_columns(columns))
+        _same(close, _column_results(monoid, part), [results[index]], monoid, "has other results in columns")
+        _same(close, monoid.state_at(part, 0), prefixes[index], monoid, "finds another state in columns")
+    whole = _column_results(monoid, monoid.prefix_columns(columns))
+    refused = any(result is REFUSED for result in results)
+    _same(close, whole, [REFUSED] if refused else results, monoid, "has other results in whole columns")
+
+
+#: what every monoid must pass; each takes the monoid, some elements, and a comparison
+LAWS: tuple[Callable[[Monoid, Sequence[Any], Close], None], ...] = (
+    associative,
+    neutral_identity,
+    rows_agree,
+    packs,
+    columns_agree,
+)
+
+
+def monoid_laws(
+    monoid: Monoid, elements: st.SearchStrategy[Any], *, close: Close | None = None
+) -> Callable[[], None]:
+    """A test function that checks all laws over runs of 1 to 70 elements."""
+    compare = close or tolerant()
+
+    @settings(deadline=None, max_examples=60)
+    @given(st.integers(1, LONGEST).flatmap(lambda size: st.lists(elements, min_size=size, max_size=size)))
+    def laws(values: list[Any]) -> None:
+        for law in LAWS:
+            law(monoid, values, compare)
+
+    return laws
+
+
+def fold(monoid: Monoid, states: Sequence[Any]) -> Any:
+    """The aggregate of states, one after the other; the identity of none."""
+    return running(monoid, states)[-1] if states else monoid.identity
+
+
+def running(monoid: Monoid, states: Sequence[Any], *, backwards: bool = False) -> list[Any]:
+    """The aggregates of all prefixes, or of all suffixes."""
+    out: list[Any] = []
+    for state in reversed(states) if backwards else states:
+        if not out:
+            out.append(state)
+        else:
+            out.append(monoid.combine(state, out[-1]) if backwards else monoid.combine(out[-1], state))
+    return out[::-1] if backwards else out
+
+
+def _result(monoid: Monoid, state: Any) -> Any:
+    try:
+        return monoid.lower(state)
+    except OverflowError:
+        return REFUSED
+
+
+def _column_results(monoid: ColumnarMonoid, columns: Columns) -> list[Any]:
+    try:
+        results = monoid.lower_columns(columns)
+    except OverflowError:
+        return [REFUSED]
+    if not isinstance(results, Mapping):
+        return np.asarray(results).tolist()  # type: ignore[no-any-return]
+    parts = [np.asarray(part).tolist() for part in results.values()]
+    return [dict(zip(results, row, strict=True)) for row in zip(*parts, strict=True)]
+
+
+def _same(close: Close, found: Any, expected: Any, monoid: Monoid, what: str) -> None:
+    assert close(found, expected), f"{monoid!r} {what}: {found!r} for {expected!r}"

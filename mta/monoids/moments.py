@@ -1,0 +1,211 @@
+"""Monoids that average: Mean, GeometricMean and the standard deviations."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from mta.monoids.base import Array, ColumnarMonoid, Columns, numeric_column
+from mta.monoids.ufuncs import Sum, quiet
+
+_SUM = Sum()
+
+
+def _running(counts: Array) -> Array:
+    """Running totals of counts, which are all 1 in a run of elements."""
+    if _all_ones(counts):
+        return np.arange(1, len(counts) + 1)
+    return np.add.accumulate(counts)
+
+
+def _all_ones(counts: Array) -> bool:
+    return not len(counts) or int(counts.max()) == 1
+
+
+class Mean(ColumnarMonoid):
+    """The arithmetic mean; NaN of nothing. A state is (count, sum), the sum of whole numbers is exact."""
+
+    identity: tuple[int, int | float] = (0, 0)
+    width = 2
+
+    def lift_row(self, row: Any) -> Any:
+        return (1, row)
+
+    def combine(self, older: Any, younger: Any) -> Any:
+        return (older[0] + younger[0], older[1] + younger[1])
+
+    def lower(self, state: Any) -> Any:
+        count, total = state
+        return total / count if count else math.nan
+
+    def lift_columns(self, inputs: Columns) -> Columns:
+        return (np.ones(len(inputs[0]), dtype=np.int64), inputs[0])
+
+    def combine_columns(self, older: Columns, younger: Columns) -> Columns:
+        return (older[0] + younger[0], *_SUM.combine_columns(older[1:], younger[1:]))
+
+    def lower_columns(self, states: Columns) -> Any:
+        counts, totals = states
+        with quiet():
+            return np.asarray(totals / counts, dtype=np.float64)
+
+    def prefix_columns(self, states: Columns) -> Columns:
+        return (_running(states[0]), *_SUM.prefix_columns(states[1:]))
+
+    def suffix_columns(self, states: Columns) -> Columns:
+        return (_running(states[0][::-1])[::-1], *_SUM.suffix_columns(states[1:]))
+
+    def fold_columns(self, states: Columns) -> Columns:
+        return (states[0].sum(keepdims=True), *_SUM.fold_columns(states[1:]))
+
+
+class GeometricMean(Mean):
+    """The geometric mean of numbers of at least 0; NaN of nothing. A state is (count, sum of logs)."""
+
+    identity = (0, 0.0)
+
+    def check_row(self, row: Any) -> Any:
+        row = super().check_row(row)
+        if row < 0:
+            raise ValueError(f"{self!r} takes no negative numbers, got {row!r}")
+        return row
+
+    def check_columns(self, inputs: Columns) -> Columns:
+        column = numeric_column(inputs[0], self)
+        if len(column) and column.min() < 0:
+            row = int((column < 0).argmax())
+            raise ValueError(f"{self!r} takes no negative numbers, got {column.tolist()[row]!r} in row {row}")
+        return (column,)
+
+    def lift_row(self, row: Any) -> Any:
+        return (1, math.log(row) if row else -math.inf)
+
+    def lower(self, state: Any) -> Any:
+        count, logs = state
+        return math.exp(logs / count) if count else math.nan
+
+    def lift_columns(self, inputs: Columns) -> Columns:
+        with quiet():
+            return (np.ones(len(inputs[0]), dtype=np.int64), np.log(inputs[0]))
+
+    def lower_columns(self, states: Columns) -> Any:
+        with quiet():
+            return np.exp(states[1] / states[0])
+
+
+class _StdDev(ColumnarMonoid):
+    """A state is (count, mean, sum of squared differences from the mean), combined as by Chan et al."""
+
+    identity = (0, 0.0, 0.0)
+    width = 3
+
+    #: what is taken off the count before the sum of squares is divided by it
+    freedom: int
+
+    def lift_row(self, row: Any) -> Any:
+        return (1, float(row), 0.0)
+
+    def combine(self, older: Any, younger: Any) -> Any:
+        n, mean, squares = older
+        m, other, more = younger
+        if not m:
+            return older
+        if not n:
+            return younger
+        total = n + m
+        delta = other - mean
+        shift = delta * (m / total)
+        return (total, mean + shift, squares + more + delta * shift * n)
+
+    def lower(self, state: Any) -> Any:
+        count, _, squares = state
+        if count <= self.freedom:
+            return math.nan
+        return math.sqrt(squares / (count - self.freedom))
+
+    def lift_columns(self, inputs: Columns) -> Columns:
+        column = inputs[0]
+        length = len(column)
+        return (np.ones(length, np.int64), column.astype(np.float64, copy=False), np.zeros(length))
+
+    def combine_columns(self, older: Columns, younger: Columns) -> Columns:
+        n, mean, squares = older
+        m, other, more = younger
+        with quiet():
+            total = n + m
+            delta = other - mean
+            shift = m / total
+            shift *= delta
+            delta *= shift
+            delta *= n
+            shift += mean
+            delta += squares
+            delta += more
+        return (total, shift, delta)
+
+    def lower_columns(self, states: Columns) -> Any:
+        with quiet():
+            out = states[2] / (states[0] - self.freedom)
+            return np.sqrt(out, out=out)
+
+    def prefix_columns(self, states: Columns) -> Columns:
+        scanned = _scan_elements(states)
+        return super().prefix_columns(states) if scanned is None else scanned
+
+    def suffix_columns(self, states: Columns) -> Columns:
+        scanned = _scan_elements(tuple(column[::-1] for column in states))
+        if scanned is None:
+            return super().suffix_columns(states)
+        return tuple(column[::-1] for column in scanned)
+
+    def fold_columns(self, states: Columns) -> Columns:
+        if not _all_ones(states[0]):
+            return super().fold_columns(states)
+        with quiet():
+            first = states[1][0]
+            differences = states[1] - first
+            shift = differences.mean()
+            differences -= shift
+            differences *= differences
+            squares = differences.sum()
+        if not math.isfinite(squares):
+            return super().fold_columns(states)
+        return (np.array([len(states[0])]), np.array([first + shift]), np.array([squares]))
+
+
+def _scan_elements(states: Columns) -> Columns | None:
+    """Running states of single elements, in a few passes; None where these are none, or are not finite.
+
+    All is relative to the first element. It is in every prefix, so the squared difference between it and
+    the mean is at most j times the sum of squares of the j elements: the subtraction loses little.
+    """
+    counts, values, _ = states
+    if not _all_ones(counts) or not len(values):
+        return None
+    first = values[0]
+    counts = np.arange(1, len(values) + 1)
+    with quiet():
+        differences = values - first
+        sums = np.add.accumulate(differences)
+        differences *= differences
+        squares = np.add.accumulate(differences, out=differences)
+        means = sums / counts
+        sums *= means
+        squares -= sums
+        np.maximum(squares, 0.0, out=squares)
+        means += first
+    return (counts, means, squares) if math.isfinite(squares[-1]) else None
+
+
+class SampleStdDev(_StdDev):
+    """The standard deviation of a sample (n - 1); NaN of fewer than two elements."""
+
+    freedom = 1
+
+
+class PopulationStdDev(_StdDev):
+    """The standard deviation of a population (n); NaN of nothing."""
+
+    freedom = 0

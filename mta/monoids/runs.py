@@ -1,0 +1,101 @@
+"""The longest run of elements that increase from one to the next."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+from mta.monoids.base import Monoid, number, required
+
+
+class LongestRun(NamedTuple):
+    """Where a run starts and ends, the interval between, and its number of elements; None for no run."""
+
+    start: int | float | None
+    end: int | float | None
+    interval: int | float | None
+    count: int  # type: ignore[assignment]
+
+
+#: (n, first value, last value, length of the run at the head, length of the run at the tail,
+#:  length of the longest run, its position, and four times, None where elements have none:
+#:  end of the run at the head, start of the run at the tail, start and end of the longest run)
+RunState: TypeAlias = tuple[int, Any, Any, int, int, int, int, Any, Any, Any, Any]
+
+
+class LongestIncreasingRun(Monoid):
+    """The longest contiguous run of strictly increasing numbers, the oldest where several tie.
+
+    An element is a number, or a pair (time, number); with fields it is a mapping, as for
+    `LongestIncreasingRun("value")` or `LongestIncreasingRun("value", time="ts")`. With times a run starts
+    and ends at times, without at positions, counted from the first element of the window.
+    """
+
+    identity: RunState = (0, None, None, 0, 0, 0, 0, None, None, None, None)
+
+    def __init__(self, value: str | None = None, *, time: str | None = None) -> None:
+        if time is not None and value is None:
+            raise TypeError("LongestIncreasingRun takes a time field together with a value field only")
+        for name in (value, time):
+            if name is not None and not isinstance(name, str):
+                raise TypeError(f"LongestIncreasingRun takes field names, got {name!r}")
+        self.fields = tuple(name for name in (value, time) if name is not None)
+
+    def row(self, value: Any) -> Any:
+        if self.fields:
+            inputs = [required(value, field, self) for field in self.fields]
+            value = (inputs[1], inputs[0]) if len(inputs) == 2 else inputs[0]
+        if not isinstance(value, (tuple, list)):
+            return number(value, self)
+        if len(value) != 2:
+            raise TypeError(f"{self!r} takes a number or a pair (time, number), got {value!r}")
+        return (number(value[0], self), number(value[1], self))
+
+    def lift(self, value: Any) -> RunState:
+        return self.lift_row(self.row(value))
+
+    def lift_row(self, row: Any) -> RunState:
+        if isinstance(row, (tuple, list)):
+            time, value = row
+            return (1, value, value, 1, 1, 1, 0, time, time, time, time)
+        return (1, row, row, 1, 1, 1, 0, None, None, None, None)
+
+    def combine(self, older: Any, younger: Any) -> Any:
+        if not older[0]:
+            return younger
+        if not younger[0]:
+            return older
+        n, first, before, head, tail, best, at, head_end, tail_start, start, end = older
+        m, after, last, head_b, tail_b, best_b, at_b, head_end_b, tail_start_b, start_b, end_b = younger
+        if (start is None) != (start_b is None):
+            raise TypeError(f"{self!r} cannot mix elements with times and elements without")
+        if before < after:
+            if tail + head_b > best:
+                best, at, start, end = tail + head_b, n - tail, tail_start, head_end_b
+            if head == n:
+                head, head_end = n + head_b, head_end_b
+            if tail_b == m:
+                tail_b, tail_start_b = m + tail, tail_start
+        if best_b > best:
+            best, at, start, end = best_b, n + at_b, start_b, end_b
+        return (n + m, first, last, head, tail_b, best, at, head_end, tail_start_b, start, end)
+
+    def lower(self, state: Any) -> LongestRun:
+        count, at, start, end = state[5], state[6], state[9], state[10]
+        if not count:
+            return LongestRun(None, None, None, 0)
+        if start is None:
+            start, end = at, at + count - 1
+        return LongestRun(start, end, end - start, count)
+
+    def unpack(self, packed: Any) -> RunState:
+        return tuple(packed)
+
+    def fingerprint(self) -> str:
+        names = [repr(self.fields[0])] if self.fields else []
+        names += [f"time={name!r}" for name in self.fields[1:]]
+        return f"LongestIncreasingRun({', '.join(names)})"
+
+    @staticmethod
+    def starts_after(total: Any, old: Any) -> bool:
+        """Whether the longest run of `total` begins after the end of its prefix `old`."""
+        return bool(total[0] and total[6] >= old[0])

@@ -1,0 +1,217 @@
+"""Approximate aggregates on Apache DataSketches: DistinctCount, Quantiles and HeavyHitters.
+
+They need the package `datasketches`, which is imported when the first of them is made. A state is a sketch,
+which combining copies and never changes, or None for nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import math
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import Any
+
+import msgpack
+
+from mta.monoids.base import number
+from mta.monoids.values import ValueMonoid, canonical, digest
+
+
+@functools.cache
+def _library() -> Any:
+    try:
+        import datasketches
+    except ImportError as error:
+        raise ImportError(
+            "sketches need the package datasketches: pip install 'mta-windows[sketches]'"
+        ) from error
+    return datasketches
+
+
+class _Sketch(ValueMonoid):
+    identity = None
+
+    def __init__(self, *fields: str) -> None:
+        super().__init__(*fields)
+        _library()
+
+    def combine(self, older: Any, younger: Any) -> Any:
+        if older is None or younger is None:
+            return younger if older is None else older
+        return self.merge(older, younger)
+
+    def merge(self, older: Any, younger: Any) -> Any:
+        merged = copy.copy(older)
+        merged.merge(younger)
+        return merged
+
+    def pack(self, state: Any) -> bytes | None:
+        return None if state is None else self.to_bytes(state)
+
+    def unpack(self, packed: Any) -> Any:
+        return None if packed is None else self.from_bytes(packed)
+
+    def fingerprint(self) -> str:
+        parts = [*map(repr, self.fields), self.parameters()]
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+    @abstractmethod
+    def parameters(self) -> str: ...
+
+    @abstractmethod
+    def to_bytes(self, sketch: Any) -> bytes: ...
+
+    @abstractmethod
+    def from_bytes(self, data: bytes) -> Any: ...
+
+
+class DistinctCount(_Sketch):
+    """How many different elements there are, about: str, bytes, numbers or tuples of them.
+
+    A CPC sketch with 2**lg_k rows: 12, the default, errs by about 1 %. Its estimate depends on the elements
+    alone and not on how a window was cut into parts.
+    """
+
+    def __init__(self, *fields: str, lg_k: int = 12) -> None:
+        super().__init__(*fields)
+        self.lg_k = _whole("DistinctCount", "lg_k", lg_k, 4, 26)
+
+    def check_row(self, row: Any) -> Any:
+        row = super().check_row(row)
+        canonical(row, self)
+        return row
+
+    def lift_row(self, row: Any) -> Any:
+        sketch = _library().cpc_sketch(self.lg_k)
+        sketch.update(int.from_bytes(digest(row, self)[:8], "little", signed=True))
+        return sketch
+
+    def merge(self, older: Any, younger: Any) -> Any:
+        union = _library().cpc_union(self.lg_k)
+        union.update(older)
+        union.update(younger)
+        return union.get_result()
+
+    def lower(self, state: Any) -> float:
+        return 0.0 if state is None else float(state.get_estimate())
+
+    def parameters(self) -> str:
+        return f"lg_k={self.lg_k}"
+
+    def to_bytes(self, sketch: Any) -> bytes:
+        return bytes(sketch.serialize())
+
+    def from_bytes(self, data: bytes) -> Any:
+        return _library().cpc_sketch.deserialize(data)
+
+
+class Quantiles(_Sketch):
+    """The values below which given shares of the numbers lie, about, as {share: value}; NaN of nothing.
+
+    A KLL sketch: with k = 200, the default, the rank of a value is right within 1.7 %, and exact for small
+    windows.
+    """
+
+    def __init__(self, *fields: str, q: float | Iterable[float] = (0.25, 0.5, 0.75), k: int = 200) -> None:
+        super().__init__(*fields)
+        shares = (q,) if isinstance(q, (int, float)) else tuple(q)
+        for share in shares:
+            if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
+                raise ValueError(f"Quantiles(q=...) takes shares from 0 to 1, got {share!r}")
+        if not shares:
+            raise ValueError("Quantiles(q=...) takes at least one share, got none")
+        self.q = tuple(map(float, shares))
+        self.k = _whole("Quantiles", "k", k, 8, 65535)
+
+    def check_row(self, row: Any) -> Any:
+        return number(row, self)
+
+    def lift_row(self, row: Any) -> Any:
+        sketch = _library().kll_doubles_sketch(self.k)
+        sketch.update(float(row))
+        return sketch
+
+    def lower(self, state: Any) -> dict[float, float]:
+        if state is None:
+            return dict.fromkeys(self.q, math.nan)
+        values = state.get_quantiles(list(self.q), True)
+        return {share: float(value) for share, value in zip(self.q, values, strict=True)}
+
+    def parameters(self) -> str:
+        return f"q={self.q}, k={self.k}"
+
+    def to_bytes(self, sketch: Any) -> bytes:
+        return bytes(sketch.serialize())
+
+    def from_bytes(self, data: bytes) -> Any:
+        return _library().kll_doubles_sketch.deserialize(data)
+
+
+class HeavyHitters(_Sketch):
+    """The most frequent elements and how often they occur, about, as a list of (element, estimate).
+
+    At most `top` of them, the most frequent first. Counts are exact up to 0.75 · 2**lg_size different
+    elements; beyond that an estimate is too high by at most 3.5 / 2**lg_size of the length of the window.
+    Elements are str, bytes or 64-bit numbers.
+    """
+
+    def __init__(self, *fields: str, top: int = 10, lg_size: int = 10) -> None:
+        super().__init__(*fields)
+        self.top = _whole("HeavyHitters", "top", top, 1, 2**31)
+        self.lg_size = _whole("HeavyHitters", "lg_size", lg_size, 3, 26)
+
+    def check_row(self, row: Any) -> Any:
+        row = super().check_row(row)
+        if isinstance(row, (str, bytes)):
+            return row
+        if isinstance(row, (int, float)):
+            return number(row, self)
+        raise TypeError(f"{self!r} takes str, bytes, int or float, got {row!r} of type {type(row).__name__}")
+
+    def lift_row(self, row: Any) -> Any:
+        sketch = _library().frequent_items_sketch(self.lg_size)
+        sketch.update(row)
+        return sketch
+
+    def lower(self, state: Any) -> list[tuple[Any, int]]:
+        if state is None:
+            return []
+        found = state.get_frequent_items(_library().NO_FALSE_NEGATIVES)
+        found.sort(key=lambda entry: (-entry[1], canonical(entry[0], self)))
+        return [(entry[0], entry[1]) for entry in found[: self.top]]
+
+    def parameters(self) -> str:
+        return f"top={self.top}, lg_size={self.lg_size}"
+
+    def to_bytes(self, sketch: Any) -> bytes:
+        return bytes(sketch.serialize(_item_codec()))
+
+    def from_bytes(self, data: bytes) -> Any:
+        return _library().frequent_items_sketch.deserialize(data, _item_codec())
+
+
+@functools.cache
+def _item_codec() -> Any:
+    """How the items of a sketch become bytes: four bytes of length, then msgpack."""
+
+    class Codec(_library().PyObjectSerDe):  # type: ignore[misc]
+        def get_size(self, item: Any) -> int:
+            return len(self.to_bytes(item))
+
+        def to_bytes(self, item: Any) -> bytes:
+            data: bytes = msgpack.packb(item)
+            return len(data).to_bytes(4, "little") + data
+
+        def from_bytes(self, data: bytes, offset: int) -> tuple[Any, int]:
+            size = int.from_bytes(data[offset : offset + 4], "little")
+            return msgpack.unpackb(data[offset + 4 : offset + 4 + size]), size + 4
+
+    return Codec()
+
+
+def _whole(owner: str, name: str, value: Any, least: int, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise ValueError(f"{owner}({name}=...) is a whole number from {least} to {most}, got {value!r}")
+    return value

@@ -1,0 +1,360 @@
+"""Monoids that are a NumPy ufunc: Count, Sum, Product, Min, Max, and `from_ufunc` for any other."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mta.monoids.base import Array, ColumnarMonoid, Columns, column_of
+
+_WORD = 2**63
+
+#: whole numbers are exact as far as a float reaches; a product beyond that stays there, until times 0
+_LARGEST = 2**1024
+
+
+def quiet() -> np.errstate:
+    """Floats behave as Python's do: beyond their range is infinity, and infinity less infinity is NaN."""
+    return np.errstate(all="ignore")
+
+
+def _times(older: Any, younger: Any) -> Any:
+    if type(older) is not type(younger):
+        return _as_float(older) * _as_float(younger)
+    return _clamped(older * younger)
+
+
+def _lcm(older: Any, younger: Any) -> Any:
+    return _clamped(math.lcm(older, younger))
+
+
+def _clamped(value: Any) -> Any:
+    if type(value) is int and not -_LARGEST < value < _LARGEST:
+        return _LARGEST if value > 0 else -_LARGEST
+    return value
+
+
+def _as_float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _call(ufunc: np.ufunc, older: Any, younger: Any) -> Any:
+    result = ufunc(older, younger)
+    result = result.item() if isinstance(result, np.generic) else result
+    return int(result) if isinstance(result, bool) else result
+
+
+#: the same operation on plain numbers, without NumPy's price for a single value
+_SCALAR: dict[np.ufunc, Callable[[Any, Any], Any]] = {
+    np.add: operator.add,
+    np.multiply: _times,
+    np.maximum: max,
+    np.minimum: min,
+    np.fmax: max,
+    np.fmin: min,
+    np.gcd: math.gcd,
+    np.lcm: _lcm,
+    np.bitwise_or: operator.or_,
+    np.bitwise_and: operator.and_,
+    np.bitwise_xor: operator.xor,
+}
+
+
+def _magnitude(column: Array) -> int:
+    return max(int(column.max()), -int(column.min()))
+
+
+def _sum_fits(column: Array) -> bool:
+    return _magnitude(column) * len(column) < _WORD
+
+
+def _product_fits(column: Array) -> bool:
+    factors = np.maximum(np.abs(column.astype(np.float64)), 1.0)
+    return float(np.log2(factors).sum()) < 62.9
+
+
+#: for what can leave 64 bits: a bound of two magnitudes, and whether a whole run stays inside
+_GROWTH: dict[np.ufunc, tuple[Callable[[int, int], int], Callable[[Array], bool]]] = {
+    np.add: (operator.add, _sum_fits),
+    np.multiply: (operator.mul, _product_fits),
+    np.lcm: (operator.mul, _product_fits),
+}
+
+
+class UfuncMonoid(ColumnarMonoid):
+    """An associative binary ufunc over numbers; scans and folds are its `accumulate` and `reduce`.
+
+    Whole numbers never wrap: where a bound does not rule it out, a column holds Python ints, and a state
+    may exceed 64 bits. Only a result that does is refused, by `lower`.
+    """
+
+    ufunc: np.ufunc
+
+    def combine(self, older: Any, younger: Any) -> Any:
+        if older is None or younger is None:
+            return younger if older is None else older
+        return self.combine_values(older, younger)
+
+    def combine_values(self, older: Any, younger: Any) -> Any:
+        """`combine`, of two states of something."""
+        scalar = _SCALAR.get(self.ufunc)
+        return scalar(older, younger) if scalar else _call(self.ufunc, older, younger)
+
+    def lower(self, state: Any) -> Any:
+        if type(state) is int and not -_WORD <= state < _WORD:
+            raise OverflowError(self._beyond(state, ""))
+        return state
+
+    def lift_columns(self, inputs: Columns) -> Columns:
+        return inputs
+
+    def lower_columns(self, states: Columns) -> Any:
+        (column,) = states
+        if column.dtype != object:
+            return column
+        values = column.tolist()
+        for row, value in enumerate(values):
+            if type(value) is int and not -_WORD <= value < _WORD:
+                raise OverflowError(self._beyond(value, f" in row {row}"))
+        return column_of(values)
+
+    def combine_columns(self, older: Columns, younger: Columns) -> Columns:
+        (a,), (b,) = older, younger
+        if not self._pair_fits(a, b):
+            return (_settled(self._exact()(a.astype(object), b.astype(object))),)
+        with quiet():
+            return (_settled(self.ufunc(a, b)),)
+
+    def prefix_columns(self, states: Columns) -> Columns:
+        (column,) = states
+        if not self._run_fits(column):
+            return (_settled(self._exact().accumulate(column.astype(object), dtype=object)),)
+        with quiet():
+            return (_settled(self.ufunc.accumulate(column)),)
+
+    def suffix_columns(self, states: Columns) -> Columns:
+        # The flipped scan gets younger before older, which only matters to an operator that does not commute.
+        if not self._commutes():
+            return super().suffix_columns(states)
+        return (self.prefix_columns((states[0][::-1],))[0][::-1],)
+
+    def fold_columns(self, states: Columns) -> Columns:
+        (column,) = states
+        if not self._run_fits(column):
+            return (column_of([functools.reduce(self.combine_values, column.tolist())]),)
+        with quiet():
+            return (_settled(self.ufunc.reduce(column, keepdims=True)),)
+
+    def _commutes(self) -> bool:
+        return self.ufunc in _SCALAR or self.ufunc in (np.logaddexp, np.logaddexp2, np.hypot)
+
+    def _pair_fits(self, a: Array, b: Array) -> bool:
+        if a.dtype == object or b.dtype == object or self._takes_objects():
+            return False
+        growth = _GROWTH.get(self.ufunc)
+        if growth is None or a.dtype.kind != "i" or b.dtype.kind != "i" or not len(a) or not len(b):
+            return True
+        return growth[0](_magnitude(a), _magnitude(b)) < _WORD
+
+    def _run_fits(self, column: Array) -> bool:
+        if column.dtype == object or self._takes_objects():
+            return False
+        growth = _GROWTH.get(self.ufunc)
+        return growth is None or column.dtype.kind != "i" or not len(column) or growth[1](column)
+
+    def _takes_objects(self) -> bool:
+        return self.ufunc.types == ["OO->O"]
+
+    def _exact(self) -> np.ufunc:
+        exact: np.ufunc = np.frompyfunc(self.combine_values, 2, 1)
+        return exact
+
+    def _beyond(self, value: int, where: str) -> str:
+        size = "a number of more than 300 digits" if abs(value) >= _LARGEST else str(value)
+        return (
+            f"the result of {self!r}{where} is {size}, which does not fit in 64 bits; "
+            "the window itself is intact: scale the elements, make them floats, or take a smaller window"
+        )
+
+
+def _settled(column: Array) -> Array:
+    """The column as int64, float64, or objects that are not all of one of the two."""
+    kind = column.dtype.kind
+    if kind == "O":
+        return column_of(column.tolist())
+    return column.astype(np.float64 if kind == "f" else np.int64, copy=False)
+
+
+class Count(UfuncMonoid):
+    """How many elements there are, whatever they are."""
+
+    ufunc = np.add
+    identity = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def combine(self, older: Any, younger: Any) -> Any:
+        return older + younger
+
+    def check_row(self, row: Any) -> Any:  # noqa: ARG002
+        return 1
+
+    def check_columns(self, inputs: Columns) -> Columns:
+        return (np.ones(len(inputs[0]), dtype=np.int64),)
+
+    def lift_row(self, row: Any) -> Any:  # noqa: ARG002
+        return 1
+
+    def lift_columns(self, inputs: Columns) -> Columns:
+        return (np.ones(len(inputs[0]), dtype=np.int64),)
+
+
+class Sum(UfuncMonoid):
+    """The sum; of whole numbers it is exact."""
+
+    ufunc = np.add
+    identity = 0
+
+    def combine(self, older: Any, younger: Any) -> Any:
+        return older + younger
+
+
+class Product(UfuncMonoid):
+    """The product; of whole numbers it is exact."""
+
+    ufunc = np.multiply
+    identity = 1
+
+    def combine(self, older: Any, younger: Any) -> Any:
+        return _times(older, younger)
+
+
+class Min(UfuncMonoid):
+    """The least element; None of nothing."""
+
+    ufunc = np.minimum
+
+    def combine(self, older: Any, younger: Any) -> Any:
+        if older is None or younger is None:
+            return younger if older is None else older
+        return younger if younger < older else older
+
+
+class Max(UfuncMonoid):
+    """The greatest element; None of nothing."""
+
+    ufunc = np.maximum
+
+    def combine(self, older: Any, younger: Any) -> Any:
+        if older is None or younger is None:
+            return younger if older is None else older
+        return younger if younger > older else older
+
+
+class FromUfunc(UfuncMonoid):
+    """What `from_ufunc` makes."""
+
+    def __init__(
+        self,
+        ufunc: np.ufunc,
+        identity: Any,
+        *fields: str,
+        lift: Callable[[Any], Any] | None = None,
+        lower: Callable[[Any], Any] | None = None,
+    ) -> None:
+        super().__init__(*fields)
+        if not isinstance(ufunc, np.ufunc) or ufunc.nin != 2 or ufunc.nout != 1:
+            raise TypeError(f"from_ufunc takes a ufunc of two inputs and one output, got {ufunc!r}")
+        self.ufunc = ufunc
+        self.identity = identity
+        self._lift = lift
+        self._lower = lower
+        self._whole_only = lift is None and not _takes_floats(ufunc)
+        if identity is not None:
+            combine = _SCALAR.get(ufunc) or functools.partial(_call, ufunc)
+            self.combine = combine  # type: ignore[method-assign, assignment]
+
+    def check_row(self, row: Any) -> Any:
+        row = super().check_row(row)
+        if self._lift is not None:
+            self._lift(row)
+        elif self._whole_only and isinstance(row, float):
+            raise TypeError(f"{self!r} takes whole numbers only, got {row!r}")
+        return row
+
+    def lift_row(self, row: Any) -> Any:
+        if self._lift is None:
+            return row
+        state = self._lift(row)
+        state = state.item() if hasattr(state, "item") else state
+        return int(state) if isinstance(state, bool) else state
+
+    def lower(self, state: Any) -> Any:
+        state = super().lower(state)
+        if self._lower is None:
+            return state
+        result = self._lower(state)
+        return result.item() if isinstance(result, np.generic) else result
+
+    def check_columns(self, inputs: Columns) -> Columns:
+        checked = super().check_columns(inputs)
+        if self._lift is not None:
+            self._lift(checked[0])
+        elif self._whole_only and checked[0].dtype.kind == "f" and len(checked[0]):
+            raise TypeError(f"{self!r} takes whole numbers only, got {checked[0].tolist()[0]!r} in row 0")
+        return checked
+
+    def lift_columns(self, inputs: Columns) -> Columns:
+        if self._lift is None:
+            return inputs
+        return (_settled(np.asarray(self._lift(inputs[0]))),)
+
+    def lower_columns(self, states: Columns) -> Any:
+        column = super().lower_columns(states)
+        return column if self._lower is None else self._lower(column)
+
+    def fingerprint(self) -> str:
+        parts = [self.ufunc.__name__, repr(self.identity), *map(repr, self.fields)]
+        named = (("lift", self._lift), ("lower", self._lower))
+        parts += [f"{key}={function_name(function)}" for key, function in named if function is not None]
+        return f"from_ufunc({', '.join(parts)})"
+
+
+def from_ufunc(
+    ufunc: np.ufunc,
+    identity: Any,
+    *,
+    lift: Callable[[Any], Any] | None = None,
+    lower: Callable[[Any], Any] | None = None,
+    field: str | None = None,
+) -> FromUfunc:
+    """A monoid over numbers out of an associative ufunc, such as `np.maximum`, `np.gcd` or `np.logaddexp`.
+
+    `identity` is the aggregate of nothing; None where the ufunc has no identity. `lift` and `lower` are
+    applied to a plain value and to a whole column, so write them with NumPy functions or arithmetic.
+    `field` names the element's field where elements are mappings.
+    """
+    return FromUfunc(ufunc, identity, *(() if field is None else (field,)), lift=lift, lower=lower)
+
+
+def function_name(function: Any) -> str:
+    """A name that stays the same from one process to the next."""
+    return str(getattr(function, "__qualname__", getattr(function, "__name__", type(function).__name__)))
+
+
+def _takes_floats(ufunc: np.ufunc) -> bool:
+    try:
+        with quiet():
+            ufunc(1.0, 1.0)
+    except TypeError:
+        return False
+    return True

