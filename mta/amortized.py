@@ -91,7 +91,7 @@ class AmortizedMTA(MonoidTreeAggregator):
         if outcome.walker is None:
             self._stack = Stack(self._forest)
             self._stack.boundary = outcome.head
-            self._r0 = _STALE
+            self._r0 = NOTHING
         else:
             self._stack = outcome.walker
             if outcome.walker.leaves is not None:

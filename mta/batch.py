@@ -7,11 +7,12 @@ rows. Rows whose window lies wholly in the batch are folded there.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from mta.forest import Forest
+from mta.merge import Side, boundaries
 from mta.monoids.base import Array
 from mta.policies import Limits
 from mta.stack import Leaves, Stack
@@ -19,8 +20,6 @@ from mta.states import NOTHING, Layout, Run
 
 if TYPE_CHECKING:
     from mta.window import MonoidTreeAggregator
-
-Side: TypeAlias = Literal["left", "right"]
 
 #: Windows shorter than this on average are cheaper in plain Python than in NumPy calls.
 SHORT_WINDOW = 24
@@ -48,7 +47,7 @@ class Outcome(NamedTuple):
     oldest: Any
     #: the stack walked up to that head; None where the last window lies in the batch
     walker: Stack | None
-    #: the aggregate from the walker's boundary to the new tail
+    #: the aggregate from the walker's boundary, or from the head where there is no walker, to the new tail
     younger: Any
 
 
@@ -109,9 +108,10 @@ def slide(window: MonoidTreeAggregator, batch: Batch) -> Outcome:
             younger = layout.join(walk.younger, layout.at(prefixes, count - 1))
             return Outcome(join_results(walk.results), walk.head, walk.oldest, walk.stack, younger)
     firsts = heads.among(batch.times, base, seeing, count) - base
-    results = [*walk.results, layout.lower(window_folds(layout, states, firsts, seeing))]
-    first = int(firsts[-1])
-    return Outcome(join_results(results), base + first, batch.times[first].item(), None, NOTHING)
+    folds = window_folds(layout, states, firsts, seeing)
+    results = join_results([*walk.results, layout.lower(folds)])
+    first, last = int(firsts[-1]), layout.length(folds) - 1
+    return Outcome(results, base + first, batch.times[first].item(), None, layout.at(folds, last))
 
 
 class _Walk:
@@ -208,24 +208,6 @@ def _suffixes_reversed(combine: Any, items: list[Any]) -> list[Any]:
     for item in reversed(items):
         out.append(combine(item, out[-1]) if out else item)
     return out
-
-
-def boundaries(times: Array, cuts: Array, side: Side) -> Array:
-    """`times.searchsorted(cuts, side)`, in one pass where the times come at a steady rate."""
-    count = len(cuts)
-    first = int(times.searchsorted(cuts[0], side))
-    if count > 32 and first and first + count < len(times):
-        kept, gone = times[first : first + count], times[first - 1 : first + count - 1]
-        for part in (slice(count - 1, count), slice(count)):
-            if side == "right":
-                steady = (gone[part] <= cuts[part]).all() and (kept[part] > cuts[part]).all()
-            else:
-                steady = (gone[part] < cuts[part]).all() and (kept[part] >= cuts[part]).all()
-            if not steady:
-                break
-        else:
-            return np.arange(first, first + count)
-    return times.searchsorted(cuts, side)
 
 
 def join_results(parts: list[Any]) -> Any:

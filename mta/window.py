@@ -9,11 +9,12 @@ from uuid import uuid4
 
 import numpy as np
 
-from mta.batch import Batch, Outcome, Side, slide
+from mta.batch import Batch, Outcome, slide
 from mta.checks import MAX_TIME, check_batch_times, check_time
 from mta.errors import EmptyWindowError, OutOfOrderError, WindowClosed
 from mta.forest import Forest, PageSource, Piece
 from mta.local_pages import LocalPages
+from mta.merge import Side
 from mta.manifest import Ownership
 from mta.monoids.base import Monoid
 from mta.packing import pack

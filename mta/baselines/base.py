@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -260,7 +260,7 @@ class Baseline(ABC):
 
     # -- batches ------------------------------------------------------------------------------------------
 
-    def _batch(self, values: Any, times: Any) -> list[tuple[Any, Any]]:
+    def _batch(self, values: Any, times: Any) -> Iterable[tuple[Any, Any]]:
         """States and times of a batch, all of it checked before any of it is inserted."""
         rows = batch_rows(self.monoid, values)
         row, lift = self._row, self._lift
@@ -272,27 +272,30 @@ class Baseline(ABC):
             except (TypeError, ValueError, OverflowError) as error:
                 raise type(error)(f"row {number}: {error}") from error
         stamps = self._batch_times(times, len(states))
-        return list(zip(states, stamps, strict=True))
+        return zip(states, stamps, strict=True)
 
     def _batch_times(self, times: Any, length: int) -> Sequence[Any]:
+        youngest = self._times[-1] if self._times else -math.inf
         if times is None:
-            stamps: list[Any] = list(range(self._inserted, self._inserted + length))
-        else:
-            listed = times.tolist() if hasattr(times, "tolist") else times
-            if isinstance(listed, (str, bytes)) or not hasattr(listed, "__iter__"):
-                raise TypeError(f"the times of a batch are a sequence or an array, got {times!r}")
-            stamps = list(listed)
+            if length and self._inserted < youngest:
+                raise OutOfOrderError(f"row 0: {_out_of_order(self._inserted, youngest)}")
+            return range(self._inserted, self._inserted + length)
+        listed = times.tolist() if hasattr(times, "tolist") else times
+        if isinstance(listed, (str, bytes)) or not hasattr(listed, "__iter__"):
+            raise TypeError(f"the times of a batch are a sequence or an array, got {times!r}")
+        stamps = list(listed)
         if len(stamps) != length:
             raise ValueError(f"a batch has one time a row, got {length} row(s) and {len(stamps)} time(s)")
-        youngest = self._times[-1] if self._times else None
-        for number, time in enumerate(stamps):
-            try:
-                stamps[number] = time = checked_time(time)
-            except (TypeError, ValueError) as error:
-                raise type(error)(f"row {number}: {error}") from None
-            if youngest is not None and time < youngest:
-                raise OutOfOrderError(f"row {number}: {_out_of_order(time, youngest)}")
-            youngest = time
+        number = 0
+        try:
+            for number, time in enumerate(stamps):
+                if type(time) is not int:
+                    stamps[number] = time = checked_time(time)
+                if time < youngest:
+                    raise _out_of_order(time, youngest)
+                youngest = time
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"row {number}: {error}") from None
         return stamps
 
 

@@ -42,18 +42,7 @@ class FlatFAT:
         self.capacity = n = 1 << (slots - 1).bit_length()
         self.tree: list[Any] = [EMPTY] * (2 * n)
         if not isinstance(values, int):
-            self.tree[n : n + slots] = values
-            for v in range(n - 1, 0, -1):
-                self._refresh(v)
-
-    def _refresh(self, v: int) -> None:
-        left, right = self.tree[2 * v], self.tree[2 * v + 1]
-        if right is EMPTY:
-            self.tree[v] = left
-        elif left is EMPTY:
-            self.tree[v] = right
-        else:
-            self.tree[v] = self._combine(left, right)
+            self.update(enumerate(values))
 
     def update(self, writes: Iterable[tuple[int, Any]]) -> None:
         """Writes m slots, then refreshes what depends on them level by level.
@@ -61,16 +50,17 @@ class FlatFAT:
         At most m(1 + ⌈log2(n/m)⌉) combines. Where a slot is written twice the last write counts. If the
         operator raises, the slots are written and the same update can be made again.
         """
-        n, tree = self.capacity, self.tree
+        n, tree, combine = self.capacity, self.tree, self._combine
         slots = dict(writes)
         for slot in slots:
             self._check(slot)
         for slot, state in slots.items():
             tree[n + slot] = state
         changed = {(n + slot) >> 1 for slot in slots}
-        while changed and 0 not in changed:
+        while changed and 0 not in changed:  # entry 0 would be the root's parent
             for v in changed:
-                self._refresh(v)
+                left, right = tree[2 * v], tree[2 * v + 1]
+                tree[v] = left if right is EMPTY else right if left is EMPTY else combine(left, right)
             changed = {v >> 1 for v in changed}
 
     def aggregate(self) -> Any:

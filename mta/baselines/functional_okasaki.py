@@ -1,19 +1,25 @@
 """Functional Okasaki Aggregator: figure 5 of Tangwongsan, Hirzel and Schneider (DEBS 2017).
 
-Lists are chains of cells that never change, the empty list is None, and the queue is a triple that every
-operation makes anew. The one lazy argument, the tail that `rot` gives to `cons`, is a Suspension.
+Everything is a tuple that never changes: a list is a cell (value, agg, tail) or None, the queue is the triple
+of lists (F, N, B) that every operation makes anew. The one lazy argument, the tail that `rot` gives to `cons`,
+is a Suspension.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from mta.baselines.base import Baseline
 from mta.monoids.base import Monoid
 from mta.policies import Policy
 
+#: cons(value, agg, tail)
+Cell: TypeAlias = "tuple[Any, Any, Cell | Suspension | None]"
 List: TypeAlias = "Cell | None"
+
+#: (F, N, B): oldest first; the next to rotate, a sublist of F; youngest first
+Queue: TypeAlias = tuple[List, List, List]
 
 
 class Suspension:
@@ -36,25 +42,9 @@ class Suspension:
         return self._make is None
 
 
-class Cell(NamedTuple):
-    """cons(value, agg, tail)"""
-
-    value: Any
-    agg: Any
-    rest: Cell | Suspension | None
-
-
-class Queue(NamedTuple):
-    """⟨F, N, B⟩: oldest first; the next to rotate, a sublist of F; youngest first."""
-
-    front: List
-    next: List
-    back: List
-
-
 def tail(cell: Cell) -> List:
     rest = cell[2]
-    return rest.force() if type(rest) is Suspension else rest  # type: ignore[return-value]
+    return rest.force() if isinstance(rest, Suspension) else rest
 
 
 class FunctionalOkasaki(Baseline):
@@ -68,18 +58,18 @@ class FunctionalOkasaki(Baseline):
 
     def __init__(self, monoid: Monoid, policy: Policy | None = None) -> None:
         super().__init__(monoid, policy)
-        self.queue = Queue(None, None, None)
+        self.queue: Queue = (None, None, None)
 
     def _aggregate(self) -> Any:
         front, _, back = self.queue
         if front is None:
             return self._identity
-        return front.agg if back is None else self._combine(front.agg, back.agg)
+        return front[1] if back is None else self._combine(front[1], back[1])
 
     def _insert(self, state: Any) -> None:
         front, waiting, back = self.queue
-        agg = state if back is None else self._combine(back.agg, state)
-        self.queue = self.makeq(front, waiting, Cell(state, agg, back))
+        agg = state if back is None else self._combine(back[1], state)
+        self.queue = self.makeq(front, waiting, (state, agg, back))
 
     def _evict(self) -> None:
         front, waiting, back = self.queue
@@ -89,23 +79,23 @@ class FunctionalOkasaki(Baseline):
     def makeq(self, front: List, waiting: List, back: List) -> Queue:
         if waiting is None:
             rotated = self.rot(front, back, None)
-            return Queue(rotated, rotated, None)
-        return Queue(front, tail(waiting), back)
+            return rotated, rotated, None
+        return front, tail(waiting), back
 
     def rot(self, left: List, right: List, rotated: List) -> Cell:
         """`left`, then `right` reversed, then `rotated`; `right` has one element more than `left`."""
         assert right is not None
         combine = self._combine
-        head = right.value
-        longer = Cell(head, head if rotated is None else combine(head, rotated.agg), rotated)
+        head = right[0]
+        longer = (head, head if rotated is None else combine(head, rotated[1]), rotated)
         if left is None:
             return longer
-        agg = combine(left.agg, right.agg)
+        agg = combine(left[1], right[1])
         if rotated is not None:
-            agg = combine(agg, rotated.agg)
-        return Cell(left.value, agg, Suspension(lambda: self.rot(tail(left), tail(right), longer)))
+            agg = combine(agg, rotated[1])
+        return left[0], agg, Suspension(lambda: self.rot(tail(left), tail(right), longer))
 
     def _head(self) -> Any:
-        front = self.queue.front
+        front = self.queue[0]
         assert front is not None
-        return front.value
+        return front[0]

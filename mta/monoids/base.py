@@ -214,8 +214,9 @@ def number(value: Any, monoid: Any) -> int | float:
     if kind is int:
         if -(2**63) <= value < 2**63:
             return int(value)
+        shown = value if value.bit_length() < 1000 else f"a whole number of {value.bit_length()} bits"
         raise OverflowError(
-            f"{monoid!r} got {value}, which does not fit in 64 bits; scale it or make it a float"
+            f"{monoid!r} got {shown}, which does not fit in 64 bits; scale it or make it a float"
         )
     if isinstance(value, (bool, np.bool_)):
         return int(value)

@@ -19,7 +19,8 @@ class Fields(Monoid):
     """
 
     def __new__(cls, **monoids: Monoid) -> Fields:
-        columnar = all(isinstance(monoid, ColumnarMonoid) for monoid in monoids.values())
+        # Without monoids this is a copy being unpickled, whose class is settled.
+        columnar = bool(monoids) and all(isinstance(monoid, ColumnarMonoid) for monoid in monoids.values())
         return super().__new__(ColumnFields if cls is Fields and columnar else cls)
 
     def __init__(self, **monoids: Monoid) -> None:

@@ -170,7 +170,7 @@ def monoid_laws(
     """A test function that checks all laws over runs of 1 to 70 elements."""
     compare = close or tolerant()
 
-    @settings(deadline=None, max_examples=60)
+    @settings(deadline=None, max_examples=60, report_multiple_bugs=False)
     @given(st.integers(1, LONGEST).flatmap(lambda size: st.lists(elements, min_size=size, max_size=size)))
     def laws(values: list[Any]) -> None:
         for law in LAWS:

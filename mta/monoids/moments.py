@@ -96,7 +96,10 @@ class GeometricMean(Mean):
 
 
 class _StdDev(ColumnarMonoid):
-    """A state is (count, mean, sum of squared differences from the mean), combined as by Chan et al."""
+    """A state is (count, mean, sum of squared differences from the mean), combined as by Chan et al.
+
+    Infinity differs from itself by NaN, so one infinite element makes the result NaN, in any order.
+    """
 
     identity = (0, 0.0, 0.0)
     width = 3
@@ -105,7 +108,8 @@ class _StdDev(ColumnarMonoid):
     freedom: int
 
     def lift_row(self, row: Any) -> Any:
-        return (1, float(row), 0.0)
+        value = float(row)
+        return (1, value, value - value)
 
     def combine(self, older: Any, younger: Any) -> Any:
         n, mean, squares = older
@@ -126,9 +130,9 @@ class _StdDev(ColumnarMonoid):
         return math.sqrt(squares / (count - self.freedom))
 
     def lift_columns(self, inputs: Columns) -> Columns:
-        column = inputs[0]
-        length = len(column)
-        return (np.ones(length, np.int64), column.astype(np.float64, copy=False), np.zeros(length))
+        column = inputs[0].astype(np.float64, copy=False)
+        with quiet():
+            return (np.ones(len(column), dtype=np.int64), column, column - column)
 
     def combine_columns(self, older: Columns, younger: Columns) -> Columns:
         n, mean, squares = older

@@ -110,8 +110,8 @@ class DistinctCount(_Sketch):
 class Quantiles(_Sketch):
     """The values below which given shares of the numbers lie, about, as {share: value}; NaN of nothing.
 
-    A KLL sketch: with k = 200, the default, the rank of a value is right within 1.7 %, and exact for small
-    windows.
+    A KLL sketch: with k = 200, the default, the rank of a value is within 1.7 % in 99 of 100 cases, and
+    exact for small windows.
     """
 
     def __init__(self, *fields: str, q: float | Iterable[float] = (0.25, 0.5, 0.75), k: int = 200) -> None:

@@ -60,9 +60,9 @@ def canonical(value: Any, monoid: Any) -> bytes:
     if isinstance(value, bytes):
         return b"b" + value
     if isinstance(value, int):
-        return b"i%d" % value
+        return b"i%x" % value
     if isinstance(value, float):
-        return b"i%d" % int(value) if value.is_integer() else b"f" + struct.pack("<d", value)
+        return b"i%x" % int(value) if value.is_integer() else b"f" + struct.pack("<d", value)
     if isinstance(value, tuple):
         parts = [canonical(part, monoid) for part in value]
         return b"t" + b"".join(b"%d:%b" % (len(part), part) for part in parts)

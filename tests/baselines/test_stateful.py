@@ -221,7 +221,7 @@ def check_okasaki(window: Any) -> None:
 def forced_tail(cell: Any) -> Any:
     """The tail of a cell, or None where it is suspended."""
     if isinstance(cell, tuple):
-        rest = cell.rest
+        rest = cell[2]
         return rest if rest is None or isinstance(rest, tuple) else rest._list if rest.forced else None
     return None if cell.tail is None or cell.tail.delayed else cell.tail
 

@@ -95,7 +95,9 @@ class Matrices(Monoid):
     def lift(self, value: int) -> Any:
         a, b, c = value % 7, value // 7 % 7, value // 49 % 7
         # a·d - b·c = 1 where a has an inverse, and else -b·c = 1
-        return (a, b, c, (1 + b * c) * pow(a, -1, 7) % 7, 1) if a else (0, b or 1, -pow(b or 1, -1, 7) % 7, c, 1)
+        return (
+            (a, b, c, (1 + b * c) * pow(a, -1, 7) % 7, 1) if a else (0, b or 1, -pow(b or 1, -1, 7) % 7, c, 1)
+        )
 
     def combine(self, older: Any, younger: Any) -> Any:
         a, b, c, d, n = older

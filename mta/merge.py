@@ -1,0 +1,55 @@
+"""Where sorted cuts fall among sorted times: `times.searchsorted(cuts, side)`, faster for many cuts.
+
+NumPy's own does a binary search a cut, some 20 ns each. A page is searched for as many cuts as it has times,
+so where the times are steady, or whole numbers that are dense, one pass over both gives the answers in 5 ns.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from mta.monoids.base import Array
+
+Side: TypeAlias = Literal["left", "right"]
+
+#: Fewer cuts than this are searched one by one.
+FEW = 256
+
+
+def boundaries(times: Array, cuts: Array, side: Side) -> Array:
+    """For each cut, how many times are before it (left), or before or equal to it (right)."""
+    count = len(cuts)
+    if count < FEW or 4 * count < len(times):
+        return times.searchsorted(cuts, side)
+    steady = _steady(times, cuts, side)
+    if steady is not None:
+        return steady
+    extent = times[-1] - times[0]
+    if times.dtype.kind == cuts.dtype.kind == "i" and 0 < extent <= 4 * len(times):
+        return _counted(times, cuts if side == "right" else cuts - 1)
+    return times.searchsorted(cuts, side)
+
+
+def _steady(times: Array, cuts: Array, side: Side) -> Array | None:
+    """Times at a steady rate, where each cut is one further than the cut before it."""
+    count = len(cuts)
+    first = int(times.searchsorted(cuts[0], side))
+    if not first or first + count >= len(times):
+        return None
+    before, after = times[first - 1 : first + count - 1], times[first : first + count]
+    for part in (slice(count - 1, count), slice(count)):
+        below = before[part] <= cuts[part] if side == "right" else before[part] < cuts[part]
+        above = after[part] > cuts[part] if side == "right" else after[part] >= cuts[part]
+        if not (below.all() and above.all()):
+            return None
+    return np.arange(first, first + count)
+
+
+def _counted(times: Array, cuts: Array) -> Array:
+    """Whole times that are dense: a table of how many there are up to each moment."""
+    low = times[0]
+    table = np.bincount(times - (low - 1))
+    np.cumsum(table, out=table)
+    return table.take(cuts - (low - 1), mode="clip")
