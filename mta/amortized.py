@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from mta.batch import Outcome
+from mta.policies import Limits
 from mta.stack import Stack
 from mta.states import NOTHING
 from mta.window import MonoidTreeAggregator
@@ -32,6 +33,30 @@ class AmortizedMTA(MonoidTreeAggregator):
         self._r1: Any = NOTHING
         #: what R0 becomes after each eviction from the head's page, to be popped in that order
         self._coming: list[Any] = []
+        limits = self._limits
+        #: the one limit of the two usual policies
+        self._only_span = limits.open_span if limits == Limits(open_span=limits.open_span) else None
+        self._only_count = limits.count if limits == Limits(count=limits.count) else None
+
+    def push(self, value: Any, time: float | None = None) -> Any:
+        row, state, time = self._admit(value, time)
+        ahead = self._ahead
+        if not ahead or not self._leaves_alone(ahead[-1], time):
+            return self._push(row, state, time)
+        # what happens nearly always: one element goes, and the Stack has what R0 is then
+        self._oldest = ahead.pop()
+        self._r0 = r0 = self._coming.pop()
+        self._head += 1
+        self._insert(row, state, time)
+        return self._lower(self._combine(r0, self._r1))
+
+    def _leaves_alone(self, second: Any, time: Any) -> bool:
+        """Whether the oldest element, and not the second oldest, goes when one with this time comes."""
+        span, count = self._only_span, self._only_count
+        if span is not None:
+            cut = time - span
+            return self._oldest <= cut < second  # type: ignore[no-any-return]
+        return count is not None and self._tail + 1 - self._head - count == 1
 
     def _total(self) -> Any:
         r0, r1 = self._r0, self._r1
@@ -41,11 +66,11 @@ class AmortizedMTA(MonoidTreeAggregator):
             r0, r1 = self._r0, self._r1
         if r0 is NOTHING:
             return self.monoid.identity if r1 is NOTHING else r1
-        return r0 if r1 is NOTHING else self.monoid.combine(r0, r1)
+        return r0 if r1 is NOTHING else self._combine(r0, r1)
 
     def _insert(self, row: Any, state: Any, time: Any) -> None:
         r1 = self._r1
-        r1 = state if r1 is NOTHING else self.monoid.combine(r1, state)
+        r1 = state if r1 is NOTHING else self._combine(r1, state)
         self._forest.append(time, row)
         self._r1 = r1
         if self._tail == self._head:

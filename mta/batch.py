@@ -7,6 +7,7 @@ rows. Rows whose window lies wholly in the batch are folded there.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -58,14 +59,14 @@ class Heads:
     """
 
     def __init__(self, limits: Limits, times: Array, base: int) -> None:
-        self._count = limits.count
+        self._count = None if limits.count is None else min(limits.count, 2**62)
         self._base = base
         #: what a leaf's time is compared with: it is kept if > (right) or >= (left)
         self.cuts: list[tuple[Array, Side]] = []
         if limits.open_span is not None:
-            self.cuts.append((times - _span(limits.open_span), "right"))
+            self.cuts.append((_cuts(times, limits.open_span), "right"))
         if limits.closed_span is not None:
-            self.cuts.append((times - _span(limits.closed_span), "left"))
+            self.cuts.append((_cuts(times, limits.closed_span), "left"))
 
     def rows_that_keep(self, leaf: int, time: Any, start: int, stop: int) -> int:
         """The end of the rows, from `start` on, whose windows hold a leaf with this time."""
@@ -219,6 +220,8 @@ def join_results(parts: list[Any]) -> Any:
     return np.concatenate(parts)
 
 
-def _span(span: float) -> float:
-    """A span that can be subtracted from 64-bit times without leaving them."""
-    return float(span) if span >= 2**62 else span
+def _cuts(times: Array, span: float) -> Array:
+    """`times - span`, which must not wrap where it leaves 64 bits."""
+    if times.dtype.kind == "f" or isinstance(span, float) or span >= 2**62:
+        return times - (math.inf if span > 2**1000 else float(span))
+    return np.maximum(times, span - 2**63) - span

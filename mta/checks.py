@@ -43,9 +43,11 @@ def check_batch_times(times: Any, count: int) -> Array:
         column = column.astype(np.float64, copy=False)
     else:
         column = column_of([_row_time(row, time) for row, time in enumerate(column.tolist())])
-    if kind == "f" and not np.isfinite(column).all():
-        row = int((~np.isfinite(column)).argmax())
+    if kind == "f" and not (np.abs(column) <= MAX_TIME).all():
+        row = int((~(np.abs(column) <= MAX_TIME)).argmax())
         raise ValueError(f"row {row}: a time is finite and fits in 64 bits, got {column[row]}")
+    if kind == "i" and count and column[0] < -MAX_TIME:
+        raise ValueError(f"row 0: a time is finite and fits in 64 bits, got {column[0]}")
     backwards = column[1:] < column[:-1]
     if backwards.any():
         row = int(backwards.argmax()) + 1

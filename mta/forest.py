@@ -72,7 +72,7 @@ class Forest:
         """Adds one element. Nothing is added if the monoid fails on the page that this fills."""
         leaves = self.tails[0]
         leaves.append(time, row)
-        if leaves.stop - leaves.start == self.page_size:
+        if len(leaves) == self.page_size:
             try:
                 page = leaves.page()
                 total = self._fold(page)

@@ -36,13 +36,15 @@ def _steady(times: Array, cuts: Array, side: Side) -> Array | None:
     """Times at a steady rate, where each cut is one further than the cut before it."""
     count = len(cuts)
     first = int(times.searchsorted(cuts[0], side))
-    if not first or first + count >= len(times):
+    if first + count > len(times):
         return None
-    before, after = times[first - 1 : first + count - 1], times[first : first + count]
-    for part in (slice(count - 1, count), slice(count)):
-        below = before[part] <= cuts[part] if side == "right" else before[part] < cuts[part]
-        above = after[part] > cuts[part] if side == "right" else after[part] >= cuts[part]
-        if not (below.all() and above.all()):
+    kept, gone, later = times[first : first + count], times[first : first + count - 1], cuts[1:]
+    for some in (slice(-1, None), slice(None)):  # the last one first, which tells most
+        if side == "right":
+            steady = (gone[some] <= later[some]).all() and (kept[some] > cuts[some]).all()
+        else:
+            steady = (gone[some] < later[some]).all() and (kept[some] >= cuts[some]).all()
+        if not steady:
             return None
     return np.arange(first, first + count)
 

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from mta.packing import pack
 from mta.monoids.base import Array, ColumnarMonoid, Columns, Monoid, column_of
 
 #: A run is a tuple of columns (ColumnLayout) or a list of objects (ObjectLayout).
@@ -59,6 +60,10 @@ class Layout(ABC):
 
     @abstractmethod
     def row_list(self, elements: Run) -> list[Any]: ...
+
+    @abstractmethod
+    def check_storable(self, elements: Run) -> None:
+        """Refuses elements, and states of the first of them, that no store can hold."""
 
     # -- states -----------------------------------------------------------------------------------------
 
@@ -160,6 +165,11 @@ class ColumnLayout(Layout):
         parts = [column.tolist() for column in elements]
         return parts[0] if self.monoid.arity == 1 else list(zip(*parts, strict=True))
 
+    def check_storable(self, elements: Run) -> None:
+        for column in elements:
+            if column.dtype == object:
+                pack(column.tolist())
+
     def gather(self, states: Sequence[Any]) -> Columns:
         return self.monoid.columns_of(states)
 
@@ -226,6 +236,10 @@ class ObjectLayout(Layout):
     def row_list(self, elements: Run) -> list[Any]:
         return list(elements)
 
+    def check_storable(self, elements: Run) -> None:
+        pack(elements)
+        pack(self.monoid.pack(self.monoid.lift_row(elements[0])))
+
     def gather(self, states: Sequence[Any]) -> list[Any]:
         return list(states)
 
@@ -275,6 +289,9 @@ class ObjectLayout(Layout):
 
     def lower(self, states: Run) -> Any:
         lower = self.monoid.lower
+        if not states:
+            nothing = lower(self.monoid.identity)
+            return dict.fromkeys(nothing, column_of([])) if isinstance(nothing, dict) else column_of([])
         return result_array([lower(state) for state in states])
 
 

@@ -148,8 +148,8 @@ class StoredPages:
                 for name in wanted
                 if name not in self._buffer and name not in self._cache and name not in self._arriving
             ]
-            if not missing:
-                return
+            if 2 * len(missing) < len(wanted):
+                return  # a call for several pages costs little more than a call for one
             self._cached = max(self._cached, 2 * len(wanted) + 4)
             future = self._reader.submit(self._read, missing)
             for name in missing:

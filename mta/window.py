@@ -16,7 +16,7 @@ from mta.forest import Forest, PageSource, Piece
 from mta.local_pages import LocalPages
 from mta.merge import Side
 from mta.manifest import Ownership
-from mta.monoids.base import Monoid
+from mta.monoids.base import ColumnarMonoid, Monoid
 from mta.packing import pack
 from mta.policies import Limits, Policy
 from mta.stack import Stack
@@ -59,12 +59,17 @@ class MonoidTreeAggregator(ABC):
         self.page_size = _page_size(monoid, page_size)
         self._layout = layout_of(monoid)
         self._limits = Limits() if policy is None else policy.limits()
+        # called for each element, so looked up once
+        plain = isinstance(monoid, ColumnarMonoid) and not monoid.fields
+        self._row = monoid.check_row if plain else monoid.row
+        self._lift = monoid.lift_row
+        self._combine = monoid.combine
+        self._lower = monoid.lower
         self._pages: PageSource = LocalPages()
+        self._stored = store is not None
         if store is not None:
             self._ownership = Ownership(store, self.name, self.page_size)
             self._pages = StoredPages(store, self.name, self._layout, self._ownership)
-        #: whether elements have to be of types that a store can hold, and are not checked for it otherwise
-        self._packed = store is not None and not isinstance(self._layout, ColumnLayout)
         self._forest = Forest(self._layout, self._pages, self.page_size)
         self._head = 0
         self._tail = 0
@@ -264,21 +269,27 @@ class MonoidTreeAggregator(ABC):
 
     def _admit(self, value: Any, time: Any) -> tuple[Any, Any, Any]:
         """The element's row, state and time, all checked, with room in the buffer for what it may fill."""
-        if self._closed:
-            self._check_open()
         if time is None:
             time = self._tail
-        elif not (type(time) in (int, float) and -MAX_TIME <= time <= MAX_TIME):
+        elif type(time) is not int and type(time) is not float:
             time = check_time(time)
-        if time < self._youngest:
+        if not self._youngest <= time <= MAX_TIME or self._closed:
+            self._check_open()
+            check_time(time)
             raise self._out_of_order(time)
-        monoid = self.monoid
-        row = monoid.row(value)
-        state = monoid.lift_row(row)
-        if self._packed:
-            pack(row)
-        self._pages.admit()
+        row = self._row(value)
+        state = self._lift(row)
+        if self._stored and type(row) not in (float, int, str):
+            self._check_storable(row, state)
+        if not (self._tail + 1) & (self.page_size - 1):
+            self._pages.admit()
         return row, state, time
+
+    def _check_storable(self, row: Any, state: Any) -> None:
+        """Refuses what a store cannot hold now, and not when the page is full."""
+        pack(row)
+        if not self._tail:
+            pack(self.monoid.pack(state))
 
     def _out_of_order(self, time: Any, where: str = "") -> OutOfOrderError:
         return OutOfOrderError(
@@ -295,8 +306,8 @@ class MonoidTreeAggregator(ABC):
         times = check_batch_times(times, count)
         if count and times[0] < self._youngest:
             raise self._out_of_order(times[0].item(), " in row 0")
-        if self._packed:
-            pack(elements)
+        if self._stored and count:
+            self._layout.check_storable(elements)
         self._pages.admit()
         return Batch(elements, times)
 

@@ -40,13 +40,17 @@ FULL = ("No space left on device", "Disk quota exceeded", "File too large")
 def _settings() -> rocksdict.Options:
     """Memory that does not grow with the data, for pages of some 100 KB written once in order of their keys.
 
-    Files of 32 MB write half as much in compaction as the default at a write buffer of 2 MB. Blob files write
+    Files of 32 MB write half as much in compaction as the default at a small write buffer. Blob files write
     more, since pages die by range deletes, and compression costs more than it saves on packed columns.
     """
     options = rocksdict.Options(raw_mode=True)
     options.create_if_missing(True)
-    options.set_write_buffer_size(2 << 20)
-    options.set_max_write_buffer_number(2)
+    options.set_write_buffer_size(4 << 20)
+    options.set_max_write_buffer_number(3)
+    # a write that has to wait for a flush waits with the interpreter's lock held: leave it room
+    options.set_level_zero_file_num_compaction_trigger(16)
+    options.set_level_zero_slowdown_writes_trigger(64)
+    options.set_level_zero_stop_writes_trigger(128)
     options.set_max_total_wal_size(16 << 20)
     options.set_target_file_size_base(32 << 20)
     options.set_max_bytes_for_level_base(256 << 20)

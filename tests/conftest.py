@@ -38,14 +38,44 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield server.url
 
 
-@pytest.fixture(params=["memory", "rocksdb", pytest.param("redis", marks=pytest.mark.redis)])
+@pytest.fixture(scope="session")
+def couchbase_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Couchbase that tests share: COUCHBASE_URL if set, else a container, else CouchbaseMock."""
+    pytest.importorskip("couchbase")
+    if url := os.environ.get("COUCHBASE_URL"):
+        try:
+            with open_store(url, max_tries=1) as store:
+                store.get_many(["probe"])
+        except StoreUnavailable as error:
+            servers.unreachable(f"COUCHBASE_URL: {error}")
+        yield url
+    elif servers.docker_answers():
+        with servers.couchbase_container() as url:
+            yield url
+    elif servers.couchbase_mock() is not None:
+        with servers.couchbase_mock_server(tmp_path_factory.mktemp("couchbase")) as mock:
+            yield mock.url
+    else:
+        servers.unreachable(
+            "no Couchbase: set COUCHBASE_URL, start Docker, or install Java and run .ci/couchbase_mock.sh"
+        )
+
+
+@pytest.fixture(
+    params=[
+        "memory",
+        "rocksdb",
+        pytest.param("redis", marks=pytest.mark.redis),
+        pytest.param("couchbase", marks=pytest.mark.couchbase),
+    ]
+)
 def store_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The URL of each kind of store in turn; every open_store of it sees the same data."""
     if request.param == "memory":
         return f"memory:{uuid.uuid4().hex}"
     if request.param == "rocksdb":
         return f"rocksdb://{tmp_path_factory.mktemp('rocksdb')}"
-    url: str = request.getfixturevalue("redis_url")
+    url: str = request.getfixturevalue(f"{request.param}_url")
     return url
 
 

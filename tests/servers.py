@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import base64
 import importlib.util
+import json
 import os
 import shutil
 import socket
 import subprocess
 import time
+import urllib.error
+import urllib.parse
+import urllib.request
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
-from typing import NoReturn
+from typing import IO, Any, NoReturn
 
 import pytest
 
@@ -153,3 +160,175 @@ def redis_cluster(directory: Path, nodes: int = 2) -> Iterator[str]:
                 raise RuntimeError("the Redis cluster did not form")
             time.sleep(0.05)
         yield f"redis+cluster://{HOST}:{servers[0].port}"
+
+
+COUCHBASE_MOCK = "CouchbaseMock-1.5.27.jar"
+COUCHBASE_IMAGE = "couchbase/server:community-7.6.2"
+COUCHBASE_USER, COUCHBASE_PASSWORD = "Administrator", "password"
+
+
+def couchbase_mock() -> tuple[str, Path] | None:
+    """Java and the mock that .ci/couchbase_mock.sh fetches, if both are there."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=str(Path(home) / "bin")) if home else None
+    java = java or shutil.which("java")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    jar = cache / "mta-windows" / COUCHBASE_MOCK
+    return (java, jar) if java and jar.exists() else None
+
+
+def docker_answers() -> bool:
+    """Whether there is a Docker engine, and testcontainers to use it."""
+    if importlib.util.find_spec("testcontainers") is None or importlib.util.find_spec("docker") is None:
+        return False
+    import docker
+
+    try:
+        client = docker.from_env(timeout=2)
+    except docker.errors.DockerException:
+        return False
+    try:
+        return bool(client.ping())
+    except Exception:
+        return False
+    finally:
+        client.close()
+
+
+def couchbase_rest(port: int, path: str, host: str = HOST, timeout: float = 5, **form: Any) -> bytes:
+    """GET, or POST if a form is given; PUT if it has `method="PUT"`."""
+    method = form.pop("method", "POST" if form else "GET")
+    request = urllib.request.Request(f"http://{host}:{port}/{path}", method=method)
+    login = base64.b64encode(f"{COUCHBASE_USER}:{COUCHBASE_PASSWORD}".encode()).decode()
+    request.add_header("Authorization", f"Basic {login}")
+    if form:
+        request.data = urllib.parse.urlencode(form).encode()
+    with urllib.request.urlopen(request, timeout=timeout) as response:
+        body: bytes = response.read()
+        return body
+
+
+@dataclass
+class CouchbaseMock:
+    """CouchbaseMock with one empty bucket `default`. It ends with this process, however that ends."""
+
+    directory: Path
+    control: socket.socket | None = None
+    process: subprocess.Popen[bytes] | None = None
+    log: IO[bytes] | None = None
+    rest_port: int = 0
+    port: int = 0
+
+    @property
+    def url(self) -> str:
+        return f"couchbase://{COUCHBASE_USER}:{COUCHBASE_PASSWORD}@{HOST}:{self.port}/default"
+
+    def start(self) -> None:
+        found = couchbase_mock()
+        if found is None:
+            raise FileNotFoundError("no CouchbaseMock: run .ci/couchbase_mock.sh")
+        java, jar = found
+        self.log = (self.directory / "couchbase-mock.log").open("wb")
+        with socket.create_server((HOST, 0)) as listener:
+            listener.settimeout(30)
+            monitor = f"{HOST}:{listener.getsockname()[1]}"
+            shape = ["--nodes", "1", "--vbuckets", "64", "--replicas", "0", "--cccp", "--buckets", "default:"]
+            where = ["--host", HOST, "--port", "0", "--harakiri-monitor", monitor]
+            memory = ["-Xmx1g", "-XX:+UseSerialGC"]
+            self.process = subprocess.Popen(
+                [java, *memory, "-jar", str(jar), *where, *shape], stdout=self.log, stderr=self.log
+            )
+            try:
+                self.control, _ = listener.accept()
+                self.control.settimeout(30)
+                told = b""
+                while not told.endswith(b"\0"):
+                    part = self.control.recv(64)
+                    if not part:
+                        raise RuntimeError("CouchbaseMock ended while it started")
+                    told += part
+                self.rest_port = int(told[:-1])
+                bucket = json.loads(couchbase_rest(self.rest_port, "pools/default/buckets/default"))
+                self.port = bucket["nodes"][0]["ports"]["direct"]
+            except BaseException:
+                self.stop()
+                raise
+
+    def fail(self, status: int, times: int) -> None:
+        """The next operations get this status; 0 times ends it."""
+        couchbase_rest(self.rest_port, f"mock/opfail?code={status}&count={times}&servers=[0]")
+
+    def stop(self) -> None:
+        process, self.process = self.process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+        for resource in (self.control, self.log):
+            if resource is not None:
+                resource.close()
+        self.control = self.log = None
+
+
+@contextmanager
+def couchbase_mock_server(directory: Path) -> Iterator[CouchbaseMock]:
+    mock = CouchbaseMock(directory)
+    mock.start()
+    try:
+        yield mock
+    finally:
+        mock.stop()
+
+
+@contextmanager
+def couchbase_container() -> Iterator[str]:
+    """The URL of a Couchbase Server of one node in a container."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from testcontainers.core.container import DockerContainer
+
+        container = DockerContainer(COUCHBASE_IMAGE).with_exposed_ports(8091, 11210)
+        container.start()
+        try:
+            host = container.get_container_host_ip()
+            rest, port = (int(container.get_exposed_port(each)) for each in (8091, 11210))
+            _set_up_couchbase(host, rest, port)
+            login = f"{COUCHBASE_USER}:{COUCHBASE_PASSWORD}"
+            yield f"couchbase://{login}@{host}:{port}/default?network=external"
+        finally:
+            container.stop()
+
+
+def _set_up_couchbase(host: str, rest: int, port: int) -> None:
+    steps: list[tuple[str, dict[str, Any]]] = [
+        (
+            "clusterInit",
+            {
+                "hostname": HOST,
+                "username": COUCHBASE_USER,
+                "password": COUCHBASE_PASSWORD,
+                "services": "kv",
+                "memoryQuota": 512,
+                "port": "SAME",
+            },
+        ),
+        (
+            "node/controller/setupAlternateAddresses/external",
+            {"method": "PUT", "hostname": host, "mgmt": rest, "kv": port},
+        ),
+        (
+            "pools/default/buckets",
+            {"name": "default", "bucketType": "couchbase", "ramQuota": 256, "replicaNumber": 0},
+        ),
+        ("pools/default/buckets/default", {}),
+    ]
+    deadline = time.monotonic() + 120
+    for path, form in steps:
+        for attempt in count():
+            try:
+                answer = couchbase_rest(rest, path, host, **form)
+                if form or json.loads(answer)["nodes"][0]["status"] == "healthy":
+                    break
+            except (OSError, urllib.error.URLError) as error:
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"Couchbase did not take {path} in {attempt} tries") from error
+            time.sleep(0.5)

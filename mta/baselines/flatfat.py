@@ -20,6 +20,18 @@ class _Empty:
 EMPTY: Final = _Empty()
 
 
+def _parents(level: list[int]) -> list[int]:
+    """The parents of the entries of one level, each once; none for the root."""
+    parents = []
+    last = 0
+    for v in level:
+        parent = v >> 1
+        if parent != last:
+            parents.append(parent)
+            last = parent
+    return parents
+
+
 class FlatFAT:
     """A complete binary tree of partial aggregates over a fixed number of slots, in one array.
 
@@ -56,12 +68,13 @@ class FlatFAT:
             self._check(slot)
         for slot, state in slots.items():
             tree[n + slot] = state
-        changed = {(n + slot) >> 1 for slot in slots}
-        while changed and 0 not in changed:  # entry 0 would be the root's parent
-            for v in changed:
+        # Ascending, so that two children of one parent are next to each other. The root's parent is 0.
+        level = _parents(sorted(n + slot for slot in slots))
+        while level:
+            for v in level:
                 left, right = tree[2 * v], tree[2 * v + 1]
                 tree[v] = left if right is EMPTY else right if left is EMPTY else combine(left, right)
-            changed = {v >> 1 for v in changed}
+            level = _parents(level)
 
     def aggregate(self) -> Any:
         """The aggregate of all slots: no combine."""

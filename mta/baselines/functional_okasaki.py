@@ -1,8 +1,8 @@
 """Functional Okasaki Aggregator: figure 5 of Tangwongsan, Hirzel and Schneider (DEBS 2017).
 
-Everything is a tuple that never changes: a list is a cell (value, agg, tail) or None, the queue is the triple
-of lists (F, N, B) that every operation makes anew. The one lazy argument, the tail that `rot` gives to `cons`,
-is a Suspension.
+Everything is a tuple that never changes: a list is a cell (value, agg, tail) or None, and the queue is a
+triple of lists (F, N, B) that every operation makes anew. The one lazy argument, the tail that `rot` gives to
+`cons`, is a Suspension.
 """
 
 from __future__ import annotations

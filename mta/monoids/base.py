@@ -85,7 +85,7 @@ class ColumnarMonoid(Monoid):
         self.fields = fields
 
     def row(self, value: Any) -> Any:
-        if self.fields:
+        if self.fields:  # a window of plain elements calls check_row itself
             inputs = tuple(required(value, field, self) for field in self.fields)
             return self.check_row(inputs[0] if self.arity == 1 else inputs)
         return self.check_row(value)
@@ -208,9 +208,9 @@ def number(value: Any, monoid: Any) -> int | float:
     """A plain int or float out of what counts as a number; anything else is an error that shows it."""
     kind = type(value)
     if kind is float:
-        if value != value:
-            raise ValueError(f"{monoid!r} got NaN; drop or replace missing values before they enter a window")
-        return float(value)
+        if value == value:
+            return value  # type: ignore[no-any-return]
+        raise ValueError(f"{monoid!r} got NaN; drop or replace missing values before they enter a window")
     if kind is int:
         if -(2**63) <= value < 2**63:
             return int(value)
