@@ -21,7 +21,8 @@ if [ ! -f "$jar" ]; then
     trap 'exit 1' HUP INT TERM
     mvn --batch-mode --quiet dependency:copy \
         "-Dartifact=com.couchbase.mock:CouchbaseMock:$version" "-DoutputDirectory=$fetched" >&2
-    found=$(openssl dgst -sha256 -r "$fetched/CouchbaseMock-$version.jar" | cut -d ' ' -f 1)
+    found=$( (sha256sum "$fetched/CouchbaseMock-$version.jar" 2>/dev/null ||
+        shasum -a 256 "$fetched/CouchbaseMock-$version.jar") | cut -d ' ' -f 1)
     if [ "$found" != "$checksum" ]; then
         echo "couchbase_mock.sh: CouchbaseMock $version has checksum $found, not $checksum" >&2
         exit 1

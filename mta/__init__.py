@@ -4,25 +4,35 @@ from mta import monoids, policies
 from mta.amortized import AmortizedMTA
 from mta.errors import (
     EmptyWindowError,
+    Fenced,
+    ManifestCorrupt,
+    ManifestMismatch,
     OutOfOrderError,
     PageCorrupt,
     PageError,
     PagesLost,
     WindowClosed,
     WindowError,
+    WindowExists,
+    WindowNotFound,
 )
 from mta.log import LogMTA
 
 __all__ = [
     "AmortizedMTA",
     "EmptyWindowError",
+    "Fenced",
     "LogMTA",
+    "ManifestCorrupt",
+    "ManifestMismatch",
     "OutOfOrderError",
     "PageCorrupt",
     "PageError",
     "PagesLost",
     "WindowClosed",
     "WindowError",
+    "WindowExists",
+    "WindowNotFound",
     "monoids",
     "policies",
 ]

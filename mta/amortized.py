@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from mta.batch import Outcome
+from mta.manifest import Version
 from mta.policies import Limits
 from mta.stack import Stack
 from mta.states import NOTHING
@@ -104,7 +105,15 @@ class AmortizedMTA(MonoidTreeAggregator):
         self._r0 = self._r1 = NOTHING
         self._coming = []
 
+    def _load(self, version: Version) -> None:
+        super()._load(version)
+        self._stack = Stack(self._forest)
+        if version.head < version.tail:
+            self._r0 = _STALE
+
     def _walker(self) -> Stack:
+        if self._r0 is _STALE and self._stack.leaves is None:
+            self._total()
         return self._stack.copy()
 
     def _younger(self) -> Any:

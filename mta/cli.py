@@ -39,7 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="mta", description="Sliding-window aggregation for windows bigger than the machine.")
+    parser = _Parser(
+        prog="mta", description="Sliding-window aggregation for windows bigger than the machine."
+    )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_demo(commands)
     bench = commands.add_parser("bench", help="measure, side by side with others")
@@ -54,7 +56,7 @@ def _add_demo(commands: Any) -> None:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     demo.add_argument("--rows", type=_count, default=10_000_000, metavar="N", help="rows of the series")
-    demo.add_argument("--window", type=_count, default=4_000_000, metavar="N", help="rows in the window, about")
+    demo.add_argument("--window", type=_count, default=8_000_000, metavar="N", help="rows in the window")
     demo.add_argument(
         "--store", metavar="URL", help="where the window lives; by default RocksDB in a temporary directory"
     )
@@ -103,11 +105,12 @@ def _count(text: str) -> int:
 
 def _mistakes() -> tuple[type[Exception], ...]:
     """What has a message for the user; anything else is a mistake of ours and keeps its traceback."""
-    from mta.errors import WindowError
     from mta.bench.servers import NoServer
+    from mta.bench.storage import BadStore
+    from mta.errors import WindowError
     from stores import StoreError
 
-    return (StoreError, WindowError, NoServer, OSError)
+    return (StoreError, WindowError, BadStore, NoServer, OSError)
 
 
 def _fail(message: str, code: int) -> int:

@@ -32,7 +32,9 @@ def encode_page(layout: Layout, window: str, number: int, page: Page) -> bytes:
 
 
 def decode_page(layout: Layout, data: bytes, window: str, tier: int, number: int) -> Page:
-    times, run = decode_run(layout, data, [window, tier, number], tier, f"page {number} of tier {tier} of window {window!r}")
+    times, run = decode_run(
+        layout, data, [window, tier, number], tier, f"page {number} of tier {tier} of window {window!r}"
+    )
     return Page(tier, times, run)
 
 
@@ -56,7 +58,9 @@ def decode_run(layout: Layout, data: bytes, identity: list[Any], tier: int, what
         raise PageCorrupt(f"{what} is damaged: {len(data)} bytes that do not start as a page does")
     body = memoryview(data)[:-8]
     if xxhash.xxh3_64_digest(body) != data[-8:]:
-        raise PageCorrupt(f"{what} is damaged: its checksum does not match; restore it from a copy of the store")
+        raise PageCorrupt(
+            f"{what} is damaged: its checksum does not match; restore it from a copy of the store"
+        )
     (header_length,) = struct.unpack_from("<I", data, 4)
     unpacker = msgpack.Unpacker()
     unpacker.feed(body[8 : 8 + header_length])

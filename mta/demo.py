@@ -17,9 +17,8 @@ from rich.table import Table
 
 from mta import AmortizedMTA, monoids, policies
 from mta.bench.measure import megabytes, peak_resident, resident
-from mta.bench.storage import discarded, holdings, on_disk
+from mta.bench.storage import discarded, holdings, named_store, on_disk
 from mta.monoids.base import Array
-from stores import open_store
 
 BATCH = 1 << 16
 SEED = 20
@@ -46,8 +45,9 @@ class Series:
         #: the time just before each batch that was generated so far
         self._starts = [1_700_000_000_000]
 
-    def __len__(self) -> int:
-        return -(-self.rows // BATCH)
+    @property
+    def batches(self) -> int:
+        return math.ceil(self.rows / BATCH)
 
     def batch(self, number: int) -> Batch:
         rng = np.random.default_rng((SEED, number))
@@ -85,7 +85,7 @@ def run(rows: int, window: int, url: str | None = None, console: Console | None 
         if url is None:
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mta-demo-")))
             url = f"rocksdb://{directory}"
-        store = stack.enter_context(open_store(url))
+        store = stack.enter_context(named_store(url))
         aggregates = monoids.Fields(
             peak=monoids.Max("temperature"),
             spread=monoids.SampleStdDev("temperature"),
@@ -93,8 +93,8 @@ def run(rows: int, window: int, url: str | None = None, console: Console | None 
         )
         span = window * GAP
         console.print(
-            f"{rows:,} readings, one a second on average, over {store!r};\nfor each, the highest "
-            f"temperature, its standard deviation and the mean load\nof the last "
+            f"{rows:,} readings, one a second on average, in {store.url};\nfor each of them the highest "
+            f"temperature, its standard deviation and the mean\nload of the last "
             f"{_duration(span / 1000)}, which is about {window:,} readings.\n",
             highlight=False,
             markup=False,
@@ -104,10 +104,10 @@ def run(rows: int, window: int, url: str | None = None, console: Console | None 
         before = resident()
         series, kept = Series(rows), []
         # the last row, and others at even distances
-        chosen = {round(len(series) * (part + 1) / CHECKED_ROWS) - 1 for part in range(CHECKED_ROWS)}
+        chosen = {round(series.batches * (part + 1) / CHECKED_ROWS) - 1 for part in range(CHECKED_ROWS)}
         seconds = 0.0
         with _progress(console, rows) as advance:
-            for number in range(len(series)):
+            for number in range(series.batches):
                 batch = series.batch(number)
                 began = time.perf_counter()
                 results = amta.slide(batch.columns, batch.times)
@@ -126,11 +126,11 @@ def run(rows: int, window: int, url: str | None = None, console: Console | None 
         _show(
             console,
             {
-                "rows a second": f"{rows / seconds:,.0f}  ({seconds / rows * 1e9:.0f} ns a row with all three results)",
+                "rows a second": f"{rows / seconds:,.0f}  ({seconds / rows * 1e9:.0f} ns a row)",
                 "rows in the window": f"{held:,}",
                 "their size": f"{megabytes(held * ROW)}  ({ROW} bytes a row)",
                 "peak memory of the process": f"{megabytes(peak)}  ({megabytes(before)} before the window)",
-                "taken by the window": f"{megabytes(peak - before)}  ({_percent(peak - before, held * ROW)} of its size)",
+                "taken by the window": _against(peak - before, held * ROW),
                 "in the store": f"{sum(stored.pages.values()):,} pages, {megabytes(stored.bytes)}"
                 + ("" if disk is None else f"; {megabytes(disk)} on disk"),
                 "the last result": ", ".join(f"{key} {value:.4f}" for key, value in amta.query().items()),
@@ -163,7 +163,7 @@ def _check(console: Console, series: Series, kept: list[Row]) -> None:
         raise AssertionError(f"{wrong} results are not what the series says")
     slides = sum(row.what == "slide" for row in kept)
     console.print(
-        f"{slides} results of slide and {len(kept) - slides} of range_query agree with NumPy over the same rows.",
+        f"{slides} results of slide and {len(kept) - slides} of range_query agree with NumPy.",
         highlight=False,
     )
 
@@ -187,7 +187,12 @@ def _plainly(series: Series, first: int, last: int) -> dict[str, float]:
 def _progress(console: Console, rows: int) -> Iterator[Callable[[int], None]]:
     """A bar on a terminal, plain lines now and then elsewhere."""
     if console.is_terminal:
-        columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[speed]}"), TimeRemainingColumn())
+        columns = (
+            BarColumn(),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[speed]}"),
+            TimeRemainingColumn(),
+        )
         with Progress(*columns, console=console, transient=True) as bar:
             task, began, done = bar.add_task("", total=rows, speed=""), time.perf_counter(), 0
 
@@ -237,5 +242,6 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} seconds"
 
 
-def _percent(part: float, whole: float) -> str:
-    return f"{100 * part / whole:.0f} %" if whole else "0 %"
+def _against(taken: int, size: int) -> str:
+    share = f"{100 * taken / size:.0f} % of its size" if taken < size else "more than so small a window"
+    return f"{megabytes(taken)}  ({share})"

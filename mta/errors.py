@@ -29,3 +29,26 @@ class PagesLost(PageError):
 
 class PageCorrupt(PageError):
     """A page is not what was written."""
+
+
+class ManifestCorrupt(PageError):
+    """The manifest of a window is not what was written."""
+
+
+class ManifestMismatch(WindowError, ValueError):
+    """A window was restored with another monoid, policy or page size than it was checkpointed with."""
+
+
+class WindowNotFound(WindowError, KeyError):
+    """There is no checkpoint of a window under this name, or not this version of it."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class Fenced(WindowError):
+    """Another writer has taken the window over; this one must not go on."""
+
+
+class WindowExists(Fenced):
+    """A new window has the name of one that has checkpoints."""

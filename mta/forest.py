@@ -239,7 +239,9 @@ class Forest:
                 times = tail.page().times
                 entry = tail.start + _search(times, start - tail.start, time, side)
                 if entry < tail.stop:
-                    return self._descend(tier, entry, head, lambda _, page, at: _search(page.times, at, time, side))
+                    return self._descend(
+                        tier, entry, head, lambda _, page, at: _search(page.times, at, time, side)
+                    )
         return self.tail
 
     def _descend(self, tier: int, entry: int, head: int, choose: Callable[[int, Page, int], int]) -> int:
@@ -275,9 +277,7 @@ class Forest:
             entry = (entry << self.shift) + min(kept, self.page_size - 1)
         return entry
 
-    def _search_page(
-        self, page: Page, before: Any, rejects: Callable[[Any], bool]
-    ) -> tuple[int, Any]:
+    def _search_page(self, page: Page, before: Any, rejects: Callable[[Any], bool]) -> tuple[int, Any]:
         """The first entry that has to stay, and the aggregate of all before it.
 
         Looks at runs of doubling length, so that it costs in proportion to what goes.

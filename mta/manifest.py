@@ -1,53 +1,214 @@
-"""Who may write a window, and under which keys its pages are."""
+"""The manifest of a window: what its store's root says, and which pages that makes count.
+
+A root holds the writer's epoch and the last few versions that were committed. A version is all that is
+needed beside the pages: head and tail, the partial last page of each tier, under which epochs the pages were
+written, and the caller's offset. It is small and swapped atomically, and a page that a version names never
+changes, so whoever reads a root sees one state of the window and never a mixture.
+"""
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgpack
+import xxhash
 
-from stores import Conflict, Store
-from stores.base import check_name, page_prefix
+from mta.errors import ManifestCorrupt
+from stores.base import page_key, page_prefix
 
 FORMAT = 1
+MAGIC = b"MTAR"
+
+#: Parts of a tier's tail are kept under the tier with this bit set.
+PART = 0x80
 
 
-class Ownership:
-    """The writer's epoch of one window, taken from the store when the first page is written.
+@dataclass(frozen=True)
+class Part:
+    """Entries `start` to `stop` of a tier's tail, written by one checkpoint."""
 
-    Pages are written under keys that carry the epoch, so that an older writer of the same window can never
-    overwrite a page that is read.
-    """
+    tier: int
+    epoch: int
+    start: int
+    stop: int
 
-    def __init__(self, store: Store, name: str, page_size: int) -> None:
-        self._store, self._name, self._page_size = store, check_name(name), page_size
-        self._lock = threading.Lock()
-        self._epoch: int | None = None
+    def key(self, name: str) -> str:
+        return page_key(page_prefix(name, self.epoch, PART | self.tier), self.start)
 
-    def epoch(self) -> int:
-        """This writer's epoch; the first call raises it in the store."""
-        with self._lock:
-            if self._epoch is None:
-                self._epoch = self._claim()
-            return self._epoch
 
-    def _claim(self) -> int:
-        while True:
-            found = self._store.read_root(self._name)
-            root: dict[str, Any] = {"format": FORMAT, "epoch": 0} if found is None else msgpack.unpackb(found[0])
-            root["epoch"] += 1
-            try:
-                self._store.swap_root(self._name, msgpack.packb(root), None if found is None else found[1])
-            except Conflict:
-                continue
-            return int(root["epoch"])
+@dataclass(frozen=True)
+class SavedTail:
+    """The partial last page of a tier: parts in the store, and the youngest entries in the manifest."""
 
-    def prefix_to_write(self, tier: int) -> str:
-        return page_prefix(self._name, self.epoch(), tier)
+    start: int
+    parts: tuple[Part, ...] = ()
+    #: entries behind the parts, as `codec.encode_run` wrote them
+    inline: bytes = b""
+    inline_count: int = 0
 
-    def prefix_to_read(self, tier: int, number: int) -> str:
-        return page_prefix(self._name, self.epoch(), tier)
+    @property
+    def saved(self) -> int:
+        """The entry behind the parts."""
+        return self.parts[-1].stop if self.parts else self.start
 
-    def ranges(self, tier: int, start: int, stop: int) -> list[tuple[str, int, int]]:
-        return [(page_prefix(self._name, self.epoch(), tier), start, stop)]
+
+@dataclass(frozen=True)
+class Extents:
+    """Which epoch wrote a page: (epoch, tail at the end of the epoch), oldest first; the last one is open."""
+
+    ends: tuple[tuple[int, int | None], ...]
+    shift: int
+
+    def epoch_of(self, tier: int, number: int) -> int:
+        complete = (number + 1) << self.shift * (tier + 1)
+        for epoch, end in self.ends:
+            if end is None or complete <= end:
+                return epoch
+        raise AssertionError("the last extent is open")
+
+    def ranges(self, tier: int, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
+        """The epochs of pages start to stop of a tier, each with its range."""
+        for epoch, end in self.ends:
+            last = stop if end is None else min(stop, end >> self.shift * (tier + 1))
+            if start < last:
+                yield epoch, start, last
+                start = last
+
+    def taken_over(self, tail: int, epoch: int) -> Extents:
+        """The extents of a writer that goes on from `tail` under a new epoch."""
+        closed = tuple((old, tail if end is None else end) for old, end in self.ends)
+        return replace(self, ends=(*closed, (epoch, None)))
+
+    def behind(self, head: int) -> Extents:
+        """Without the epochs whose pages all lie before `head`."""
+        return replace(self, ends=tuple(pair for pair in self.ends if pair[1] is None or pair[1] > head))
+
+
+@dataclass(frozen=True)
+class Version:
+    """One committed state of a window."""
+
+    number: int
+    head: int
+    tail: int
+    oldest: Any
+    youngest: Any
+    offset: Any
+    extents: Extents
+    tails: tuple[SavedTail, ...]
+
+    def pages(self) -> Iterator[tuple[int, int, int]]:
+        """Tier, first and last + 1 of the pages that this version names."""
+        shift = self.extents.shift
+        for tier in range(len(self.tails)):
+            start, stop = self.head >> shift * (tier + 1), self.tail >> shift * (tier + 1)
+            if start < stop and self.head < self.tail:
+                yield tier, start, stop
+
+    def keys(self, name: str) -> Iterator[str]:
+        """The keys of all that this version names."""
+        for tier, start, stop in self.pages():
+            for epoch, first, last in self.extents.ranges(tier, start, stop):
+                prefix = page_prefix(name, epoch, tier)
+                yield from (page_key(prefix, number) for number in range(first, last))
+        for tail in self.tails:
+            yield from (part.key(name) for part in tail.parts)
+
+
+@dataclass(frozen=True)
+class Root:
+    """What the store's root of a window says."""
+
+    epoch: int
+    page_size: int
+    monoid: str = ""
+    policy: str = ""
+    #: the process that holds the epoch: host, process id, and when it started
+    owner: tuple[str, int, int] = ("", 0, 0)
+    #: until when nobody else may clear away what the owner has not committed; None for as long as it lives
+    lease: float | None = None
+    next_version: int = 1
+    versions: tuple[Version, ...] = field(default=())
+
+    def version(self, number: int | None) -> Version | None:
+        """A retained version, the last one by default."""
+        if number is None:
+            return self.versions[-1] if self.versions else None
+        return next((version for version in self.versions if version.number == number), None)
+
+    def first_needed(self) -> int | None:
+        """The first leaf that a retained version needs; None if there is no version."""
+        return min((version.head for version in self.versions), default=None)
+
+
+def encode_root(name: str, root: Root) -> bytes:
+    versions = [
+        [
+            version.number, version.head, version.tail, version.oldest, version.youngest, version.offset,
+            [list(pair) for pair in version.extents.ends],
+            [
+                [tail.start, _pack_parts(tail.parts), tail.inline, tail.inline_count]
+                for tail in version.tails
+            ],
+        ]
+        for version in root.versions
+    ]  # fmt: skip
+    content = [
+        FORMAT, name, root.epoch, root.page_size, root.monoid, root.policy, list(root.owner), root.lease,
+        root.next_version, versions,
+    ]  # fmt: skip
+    body = MAGIC + bytes(msgpack.packb(content))
+    return body + xxhash.xxh3_64_digest(body)
+
+
+def decode_root(name: str, data: bytes) -> Root:
+    """The reverse of `encode_root`; ManifestCorrupt where the data is not what was written."""
+    what = f"the manifest of window {name!r} is damaged"
+    if len(data) < 12 or data[:4] != MAGIC or xxhash.xxh3_64_digest(memoryview(data)[:-8]) != data[-8:]:
+        raise ManifestCorrupt(
+            f"{what} ({len(data)} bytes, wrong checksum); restore it from a copy of the store"
+        )
+    content = msgpack.unpackb(memoryview(data)[4:-8], strict_map_key=False)
+    if content[0] != FORMAT:
+        raise ManifestCorrupt(f"the manifest of window {name!r} has format {content[0]}, this is {FORMAT}")
+    _, found, epoch, page_size, monoid, policy, owner, lease, next_version, versions = content
+    if found != name:
+        raise ManifestCorrupt(
+            f"the manifest of window {name!r} is that of {found!r}; the store mixed them up"
+        )
+    shift = page_size.bit_length() - 1
+    return Root(
+        epoch, page_size, monoid, policy, tuple(owner), lease, next_version,
+        tuple(_version(shift, *version) for version in versions),
+    )  # fmt: skip
+
+
+def _version(
+    shift: int, number: int, head: int, tail: int, oldest: Any, youngest: Any, offset: bytes,
+    ends: list[list[Any]], tails: list[list[Any]],
+) -> Version:  # fmt: skip
+    saved = (
+        SavedTail(start, tuple(_unpack_parts(tier, start, parts)), inline, count)
+        for tier, (start, parts, inline, count) in enumerate(tails)
+    )
+    extents = Extents(tuple((epoch, end) for epoch, end in ends), shift)
+    return Version(number, head, tail, oldest, youngest, offset, extents, tuple(saved))
+
+
+def _pack_parts(parts: Iterable[Part]) -> list[list[int]]:
+    """Parts follow each other without a gap: an epoch and the lengths of its parts."""
+    packed: list[list[int]] = []
+    for part in parts:
+        if not packed or packed[-1][0] != part.epoch:
+            packed.append([part.epoch])
+        packed[-1].append(part.stop - part.start)
+    return packed
+
+
+def _unpack_parts(tier: int, start: int, packed: list[list[int]]) -> Iterator[Part]:
+    for epoch, *lengths in packed:
+        for length in lengths:
+            yield Part(tier, epoch, start, start + length)
+            start += length

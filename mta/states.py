@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from mta.packing import pack
 from mta.monoids.base import Array, ColumnarMonoid, Columns, Monoid, column_of
+from mta.packing import pack
 
 #: A run is a tuple of columns (ColumnLayout) or a list of objects (ObjectLayout).
 Run: TypeAlias = Any
@@ -344,7 +344,9 @@ def batch_rows(monoid: Monoid, values: Any) -> Sequence[Any]:
 def _named_columns(monoid: Monoid, values: Any) -> tuple[Any, ...]:
     missing = [field for field in monoid.fields if field not in values]
     if missing:
-        raise KeyError(f"{monoid!r} needs the column(s) {missing}, got only {sorted(map(str, values.keys()))}")
+        raise KeyError(
+            f"{monoid!r} needs the column(s) {missing}, got only {sorted(map(str, values.keys()))}"
+        )
     return tuple(values[field] for field in monoid.fields)
 
 

@@ -10,13 +10,14 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import ParamSpec, Protocol, TypeVar
 
 from mta.codec import decode_page, encode_page
 from mta.errors import PagesLost
 from mta.pages import Page
 from mta.states import Layout
-from stores import Store, page_key
+from stores import Store, StoreError, page_key
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,7 +39,10 @@ class Keys(Protocol):
     def prefix_to_write(self, tier: int) -> str: ...
 
     def ranges(self, tier: int, start: int, stop: int) -> list[tuple[str, int, int]]:
-        """The prefixes that pages start to stop of a tier may have, with the range of each."""
+        """The prefixes that pages start to stop of a tier have, with the range of each."""
+
+    def check_hold(self) -> None:
+        """Raises Fenced if another writer has taken the window over."""
 
 
 class StoredPages:
@@ -62,8 +66,10 @@ class StoredPages:
         self._arriving: dict[PageId, Future[dict[PageId, Page]]] = {}
         #: for each tier, the number that all pages which are still wanted start at …
         self._dead: dict[int, int] = {}
-        #: … and the range of those that may be in the store
+        #: … the range of those that may be in the store …
         self._stored: dict[int, range] = {}
+        #: … and the number from which on a retained version needs them
+        self._retained: dict[int, int] = {}
         self._writer = _Background("mta-writer")
         self._reader = _Background("mta-reader")
         self._writing: Future[None] | None = None
@@ -183,6 +189,7 @@ class StoredPages:
         pages = {}
         for (tier, number), key, data in zip(names, keys, self._store.get_many(keys), strict=True):
             if data is None:
+                self._keys.check_hold()
                 raise PagesLost(
                     f"page {number} of tier {tier} of window {self._window!r} is not in {self._store!r} "
                     f"(key {key!r}); the store lost it, so the window cannot answer: restore it from a copy, "
@@ -208,19 +215,51 @@ class StoredPages:
             for pages in (self._buffer, self._cache, self._arriving):
                 for name in [name for name in pages if name[0] == tier and name[1] < number]:
                     del pages[name]  # type: ignore[attr-defined]
-        if number - self._stored.get(tier, range(number, number)).start >= DELETE_AT_LEAST and (
-            self._deleting is None or self._deleting.done()
-        ):
-            self._deleting = self._writer.submit(self._delete)
+        stored = self._stored.get(tier)
+        if stored is not None and self._deletable(tier, stored) - stored.start >= DELETE_AT_LEAST:
+            self._start_deleting()
 
-    def _delete(self) -> None:
-        """Deletes what is behind the head."""
+    def resume(self, tier: int, stored: range) -> None:
+        """These pages of a tier are in the store already, and a retained version needs them."""
+        self._stored[tier] = stored
+        self._retained[tier] = stored.start
+
+    def retain(self, numbers: dict[int, int], unneeded: list[str]) -> None:
+        """A version was committed: of each tier, pages from a number on are needed, and some keys no more."""
+        with self._lock:
+            self._retained = numbers
+        self._start_deleting(unneeded)
+
+    def _deletable(self, tier: int, stored: range) -> int:
+        """The number before which pages are neither in the window nor in a retained version."""
+        dead = min(self._dead.get(tier, 0), stored.stop)
+        return min(dead, self._retained.get(tier, dead))
+
+    def _start_deleting(self, keys: Sequence[str] = ()) -> None:
+        if keys or self._deleting is None or self._deleting.done():
+            self._deleting = self._writer.submit(self._delete, keys)
+
+    def _delete(self, keys: Sequence[str] = ()) -> None:
+        """Deletes what is behind the head and every retained version. What fails is left for the next time."""
+        if keys:
+            self._store.delete_many(keys)
         for tier, stored in list(self._stored.items()):
-            dead = min(self._dead.get(tier, 0), stored.stop)
+            dead = self._deletable(tier, stored)
             if dead > stored.start:
                 for prefix, start, stop in self._keys.ranges(tier, stored.start, dead):
                     self._store.delete_range(prefix, start, stop)
                 self._stored[tier] = range(dead, stored.stop)
+
+    def forget(self, committed: dict[int, int]) -> None:
+        """Deletes what no version names: pages behind the head, and those from the committed numbers on."""
+        with self._lock:
+            self._buffer.clear()
+        with suppress(StoreError):  # what cannot be deleted now is left for `mta gc`
+            self._delete()
+            for tier, stored in self._stored.items():
+                start = max(stored.start, committed.get(tier, 0))
+                for prefix, first, last in self._keys.ranges(tier, start, stored.stop):
+                    self._store.delete_range(prefix, first, last)
 
     def close(self) -> None:
         """Ends the background work."""

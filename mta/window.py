@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
@@ -10,19 +11,21 @@ from uuid import uuid4
 import numpy as np
 
 from mta.batch import Batch, Outcome, slide
+from mta.checkpoint import Checkpoints, check_matches
 from mta.checks import MAX_TIME, check_batch_times, check_time
-from mta.errors import EmptyWindowError, OutOfOrderError, WindowClosed
+from mta.errors import EmptyWindowError, OutOfOrderError, WindowClosed, WindowError
 from mta.forest import Forest, PageSource, Piece
 from mta.local_pages import LocalPages
+from mta.manifest import Version
 from mta.merge import Side
-from mta.manifest import Ownership
 from mta.monoids.base import ColumnarMonoid, Monoid
-from mta.packing import pack
+from mta.ownership import Ownership
+from mta.packing import pack, unpack
 from mta.policies import Limits, Policy
 from mta.stack import Stack
 from mta.states import ColumnLayout, layout_of, result_array
 from mta.stored_pages import StoredPages
-from stores import Store
+from stores import Conflict, Store, StoreError
 
 #: Entries a page. A call to NumPy or to a store has a fixed cost, so pages of columns are large.
 COLUMN_PAGE, OBJECT_PAGE = 1 << 14, 1 << 10
@@ -45,6 +48,8 @@ class MonoidTreeAggregator(ABC):
         store: Store | None = None,
         name: str | None = None,
         page_size: int | None = None,
+        retain: int = 2,
+        lease: float | None = None,
     ) -> None:
         if not isinstance(monoid, Monoid):
             raise TypeError(f"the first argument is a monoid such as monoids.Max(), got {monoid!r}")
@@ -68,8 +73,12 @@ class MonoidTreeAggregator(ABC):
         self._pages: PageSource = LocalPages()
         self._stored = store is not None
         if store is not None:
-            self._ownership = Ownership(store, self.name, self.page_size)
+            self._ownership = Ownership(store, self.name, self.page_size, retain=retain, lease=lease)
             self._pages = StoredPages(store, self.name, self._layout, self._ownership)
+            self._checkpoints = Checkpoints(store, self.name, self._layout, self._ownership)
+        #: the caller's offset in the last checkpoint, and its version
+        self.offset: Any = None
+        self.version: int | None = None
         self._forest = Forest(self._layout, self._pages, self.page_size)
         self._head = 0
         self._tail = 0
@@ -202,11 +211,79 @@ class MonoidTreeAggregator(ABC):
 
     # -- life -------------------------------------------------------------------------------------------
 
+    def checkpoint(self, offset: Any = None) -> int:
+        """Makes the window durable, with the caller's offset in its input; returns the version.
+
+        Writes in proportion to what came since the last checkpoint. Raises Fenced if another writer has
+        taken the window over.
+        """
+        self._check_open()
+        if not isinstance(self._pages, StoredPages):
+            raise WindowError(
+                f"the window {self.name!r} has no store to make a checkpoint in; give it store=..."
+            )
+        pack(offset)
+        self._pages.flush()
+        version = self._checkpoints.commit(self, offset)
+        self._pages.retain(self._retained_numbers(), self._checkpoints.unneeded_parts())
+        self.offset, self.version = offset, version.number
+        return version.number
+
+    @classmethod
+    def restore(
+        cls,
+        store: Store,
+        name: str,
+        monoid: Monoid,
+        policy: Policy | None = None,
+        *,
+        version: int | None = None,
+        page_size: int | None = None,
+        retain: int = 2,
+        lease: float | None = None,
+    ) -> Self:
+        """The window as its last checkpoint, or a retained version, left it; its older writer is fenced.
+
+        Reads the manifest and the tails; pages are read when they are needed.
+        """
+        root, _, _ = Ownership(store, name, 2).peek(version)
+        check_matches(name, root, monoid, policy, page_size)
+        window = cls(
+            monoid, policy, store=store, name=name, page_size=root.page_size, retain=retain, lease=lease
+        )
+        window._load(window._ownership.take_over(version))
+        return window
+
+    def _load(self, version: Version) -> None:
+        self._forest.tails = self._checkpoints.load(version)
+        self._head, self._tail = version.head, version.tail
+        self._oldest, self._youngest = version.oldest, version.youngest
+        self.offset, self.version = unpack(version.offset), version.number
+        assert isinstance(self._pages, StoredPages)
+        self._pages.reserve(2 * len(self._forest.tails) + 4)
+        for tier, first in self._retained_numbers().items():
+            self._pages.resume(tier, range(first, version.tail >> self._forest.shift * (tier + 1)))
+        self._forest.drop_below(version.head)
+
+    def _retained_numbers(self) -> dict[int, int]:
+        """For each tier, the first page that a retained version needs."""
+        first = self._ownership.root.first_needed()
+        tiers = range(len(self._forest.tails))
+        return {} if first is None else {tier: first >> self._forest.shift * (tier + 1) for tier in tiers}
+
     def close(self) -> None:
-        """Ends the background work and forgets the pages that nothing refers to. Closing twice is fine."""
-        if not self._closed:
-            self._closed = True
-            self._pages.close()
+        """Ends the background work, and deletes what no checkpoint names. Closing twice is fine."""
+        if self._closed:
+            return
+        self._closed = True
+        self._pages.close()
+        if isinstance(self._pages, StoredPages) and self._ownership.extents is not None:
+            versions = self._ownership.root.versions
+            tail = versions[-1].tail if versions else 0
+            tiers = range(len(self._forest.tails))
+            self._pages.forget({tier: tail >> self._forest.shift * (tier + 1) for tier in tiers})
+            with suppress(StoreError, Conflict):
+                self._ownership.let_go()
 
     def __enter__(self) -> Self:
         return self

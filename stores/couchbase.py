@@ -17,7 +17,7 @@ from contextlib import suppress
 from datetime import timedelta
 from itertools import islice
 from typing import Any, ClassVar, TypeVar
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from couchbase.auth import PasswordAuthenticator
 from couchbase.cluster import Cluster
@@ -203,14 +203,12 @@ class CouchbaseStore(Store):
         self._bucket = unquote(parts.path.strip("/")) or "default"
         if "/" in self._bucket:
             raise StoreConfigError(f"{self.url}: expected one bucket, {parts.scheme}://host/bucket")
-        # Of several hosts with ports, urlsplit still finds the user and the password.
-        userinfo = urlsplit(self._url)
         self._credentials = {
             "username": self._option(
-                "username", unquote(userinfo.username or "") or os.environ.get("COUCHBASE_USERNAME", "")
+                "username", unquote(parts.username or "") or os.environ.get("COUCHBASE_USERNAME", "")
             ),
             "password": self._option(
-                "password", unquote(userinfo.password or "") or os.environ.get("COUCHBASE_PASSWORD", "")
+                "password", unquote(parts.password or "") or os.environ.get("COUCHBASE_PASSWORD", "")
             ),
         }
         self._max_tries = self._option("max_tries", 6)
@@ -221,10 +219,11 @@ class CouchbaseStore(Store):
             raise StoreConfigError(
                 f"{self.url}: max_tries must be at least 1, timeout positive, backoff and ttl not negative"
             )
-        level = LEVELS.get(self._option("durability", "none"))
+        durability = self._option("durability", "none")
+        level = LEVELS.get(durability)
         if level is None:
             raise StoreConfigError(
-                f"{self.url}: durability must be one of {', '.join(LEVELS)}, not {options['durability']!r}"
+                f"{self.url}: durability must be one of {', '.join(LEVELS)}, not {durability!r}"
             )
         self._durable: dict[str, Any] = {"durability": ServerDurability(level)} if level.value else {}
         self._connected: _Connection | None = None
@@ -446,7 +445,8 @@ class CouchbaseStore(Store):
         if current is None:
             return
         entries: dict[str, float] = {}
-        for line in current.value.decode().split("\n")[:-1]:
+        lines = current.value.decode().split("\n")[:-1]
+        for line in lines:
             when, entry = json.loads(line)
             entries[entry] = max(when, entries.get(entry, 0))
         there: set[str] = set()
@@ -468,7 +468,7 @@ class CouchbaseStore(Store):
             for entry, when in entries.items()
             if entry in there or when >= oldest or not entry.startswith(prefix)
         }
-        if len(kept) < len(entries):
+        if len(kept) < len(entries) or 2 * len(kept) < len(lines):
             self._call(call, lambda connection: self._shorten(connection, document, kept, current.cas))
 
     def _shorten(self, connection: _Connection, document: str, kept: dict[str, float], cas: int) -> None:
@@ -701,9 +701,10 @@ def _chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 
 def _status(error: Exception) -> tuple[int | None, set[str]]:
-    """The server's status and why the client tried again, of the last answer."""
+    """The server's last status, and why the client tried again."""
     context = getattr(error, "error_context", None)
-    return getattr(context, "status_code", None), set(getattr(context, "retry_reasons", None) or ())
+    details: dict[str, Any] = getattr(context, "_base", None) or {}
+    return details.get("status_code"), set(details.get("retry_reasons") or ())
 
 
 def _reason(error: Exception) -> str:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 import uuid
@@ -41,7 +42,8 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def couchbase_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A Couchbase that tests share: COUCHBASE_URL if set, else a container, else CouchbaseMock."""
-    pytest.importorskip("couchbase")
+    if importlib.util.find_spec("couchbase") is None:
+        servers.unreachable("no couchbase package: pip install 'mta-windows[couchbase]'")
     if url := os.environ.get("COUCHBASE_URL"):
         try:
             with open_store(url, max_tries=1) as store:

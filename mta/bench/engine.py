@@ -18,6 +18,7 @@ from mta.bench.measure import machine, versions
 from mta.bench.report import FORMAT, Section, show
 from mta.bench.servers import redis_server
 from mta.bench.setting import Setting
+from mta.bench.storage import named_store
 from stores import open_store
 
 SECTIONS: dict[str, Callable[[Setting], Section]] = {
@@ -53,7 +54,7 @@ def run(
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mta-bench-")))
         url = redis_url or stack.enter_context(redis_server())
-        redis = stack.enter_context(open_store(url))
+        redis = stack.enter_context(named_store(url))
         redis.get_many(["reachable"])
         rocksdb = stack.enter_context(open_store(f"rocksdb://{directory}"))
         status = stack.enter_context(progress.status("starting")) if progress.is_terminal else None
@@ -101,4 +102,6 @@ def _verdict(record: dict[str, Any], quick: bool) -> str:
         for line in section["lines"]
         if line["passed"] is False
     ]
-    return "\n".join([f"{passed} of {passed + failed} targets met", *(["missed:", *missed] if missed else [])])
+    return "\n".join(
+        [f"{passed} of {passed + failed} targets met", *(["missed:", *missed] if missed else [])]
+    )

@@ -71,14 +71,18 @@ def timed(work: Callable[[], Any]) -> tuple[float, float]:
 
 
 def interleaved(
-    contenders: Mapping[str, Callable[[int], Callable[[], Any]]], timings: Mapping[str, Timings], repetitions: int
+    contenders: Mapping[str, Callable[[int], Callable[[], Any]]],
+    timings: Mapping[str, Timings],
+    repetitions: int,
 ) -> Iterable[int]:
     """Times every contender in turn, `repetitions` times; each makes its work ready before it is timed.
 
     Every other repetition goes through the contenders backwards, so that none always follows the same one.
     """
     for repetition in range(repetitions):
-        names = list(contenders) if repetition % 2 == 0 else list(reversed(contenders))
+        names = list(contenders)
+        if repetition % 2:
+            names.reverse()
         for name in names:
             work = contenders[name](repetition)
             timings[name].add(*timed(work))

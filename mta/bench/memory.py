@@ -15,7 +15,9 @@ GROWTH, OVERHEAD = 8.0, 1.05
 
 def measure(setting: Setting) -> Section:
     small, large = (1 << 12, 1 << 15) if setting.quick else (1 << 18, 1 << 24)
-    section = Section("memory", f"memory of the process: windows of {small:,} and {large:,} elements of 16 bytes")
+    section = Section(
+        "memory", f"resident in a process of its own, windows of {small:,} and {large:,} elements of 16 bytes"
+    )
     for name in ("rocksdb", "redis"):
         found: dict[int, Any] = {}
         for elements in (small, large):
@@ -37,11 +39,11 @@ def measure(setting: Setting) -> Section:
         pages = " + ".join(f"{count:,}" for count in found[large]["pages"].values())
         section.add(
             name,
-            "stored per byte of elements",
+            "stored / elements, in bytes",
             stored,
             "",
             target=None if setting.quick else OVERHEAD,
-            note=f"{pages} pages of tiers 0, 1 …",
+            note=f"{pages} pages in tiers 0, 1 …",
         )
         section.raw[name] = list(found.values())
     return section

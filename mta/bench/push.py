@@ -34,8 +34,8 @@ def measure(setting: Setting) -> Section:
     steps = chunk * chunks
     section = Section(
         "push",
-        f"push: insert, enforce and query, one element at a time, window of {window:,} by time, "
-        f"{repetitions} × {steps:,} pushes; per push",
+        f"insert, enforce and query, one element at a time, window of {window:,} by time, "
+        f"{repetitions} times {steps:,} pushes; per push",
     )
     section.raw = {"window": window, "pushes": steps, "repetitions": repetitions, "subjects": {}}
     values = np.random.default_rng(2).random(window + WARM_UP + repetitions * steps)
@@ -60,9 +60,7 @@ def measure(setting: Setting) -> Section:
     return section
 
 
-def _windows(
-    setting: Setting, stack: ExitStack, monoid: Callable[[], Monoid], window: int
-) -> dict[str, Any]:
+def _windows(setting: Setting, stack: ExitStack, monoid: Callable[[], Monoid], window: int) -> dict[str, Any]:
     policy = policies.TimeWindow(window)
 
     def kept(made: MonoidTreeAggregator) -> MonoidTreeAggregator:
@@ -138,7 +136,7 @@ def _lines(
             # it turns its stack round once a window, which is not in these pushes
             turn = first[name] / window * 1e9
             ns, ratio = ns + turn, ratio + turn / daba.ns
-            note = f"{turn:.0f} of them for its turn of {first[name]:.2f} s once a window"
+            note = f"{turn:.0f} ns of it for turning its stack round, once a window: {first[name]:.2f} s"
         section.add(
             aggregate,
             name,

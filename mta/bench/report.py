@@ -5,10 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 FORMAT = 1
+TIMES = "\u00d7"
+SENSES = {"<=": "≤", ">=": "≥"}
+VERDICTS = {True: "[green]pass[/]", False: "[red]fail[/]", None: ""}
 
 
 @dataclass
@@ -62,32 +67,46 @@ class Section:
 
 
 def show(console: Console, section: Section) -> None:
-    table = Table(title=section.title, title_justify="left", title_style="bold")
-    table.add_column("what")
-    table.add_column("contender")
-    table.add_column("measured", justify="right")
-    if any(line.cpu is not None for line in section.lines):
-        table.add_column("CPU", justify="right")
-    table.add_column("ratio", justify="right")
-    table.add_column("target", justify="right")
-    table.add_column("")
-    before = None
+    """A table that fits into 80 columns, and below it the notes."""
+    with_cpu = any(line.cpu is not None for line in section.lines)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("", no_wrap=True)
+    for heading in ("measured", *(["CPU"] if with_cpu else []), "ratio", "target", ""):
+        table.add_column(heading, justify="right", no_wrap=True)
+    notes: list[str] = []
+    subject = None
     for line in section.lines:
-        if before is not None and line.subject != before:
-            table.add_section()
-        cells = ["" if line.subject == before else line.subject, line.contender, figure(line.value, line.unit)]
-        if any(other.cpu is not None for other in section.lines):
+        if line.subject != subject:
+            subject = line.subject
+            table.add_row(f"[bold]{escape(subject)}[/]")
+        cells = [f"  {escape(line.contender)}{_mark(line.note, notes)}", figure(line.value, line.unit)]
+        if with_cpu:
             cells.append("" if line.cpu is None else figure(line.cpu, line.unit))
-        cells.append("" if line.ratio is None else f"{_short(line.ratio)}× {line.reference}")
-        cells.append("" if line.target is None else f"{'≤' if line.sense == '<=' else '≥'} {_short(line.target)}")
-        verdict = {True: "[green]pass[/]", False: "[red]fail[/]", None: ""}[line.passed]
-        cells.append(f"{verdict}{' ' if verdict and line.note else ''}{line.note}")
+        cells.append("" if line.ratio is None else f"{_short(line.ratio)}{TIMES} {line.reference}")
+        cells.append("" if line.target is None else f"{SENSES[line.sense]} {_target(line)}")
+        cells.append(VERDICTS[line.passed])
         table.add_row(*cells)
-        before = line.subject
+    console.print(f"[bold]{escape(section.name)}[/]: {escape(section.title)}", highlight=False)
     console.print(table)
+    for number, note in enumerate(notes, 1):
+        console.print(f"[{number}] {note}", markup=False, highlight=False)
     for reason in section.skipped:
-        console.print(f"not measured: {reason}", markup=False)
+        console.print(f"not measured: {reason}", markup=False, highlight=False)
     console.print()
+
+
+def _mark(note: str, notes: list[str]) -> str:
+    """The mark of a note, and of an equal one that was there before."""
+    if not note:
+        return ""
+    if note not in notes:
+        notes.append(note)
+    return f" \\[{notes.index(note) + 1}]"
+
+
+def _target(line: Line) -> str:
+    target = f"{line.target:,g}"
+    return f"{target}{TIMES}" if line.ratio is not None else figure(line.target or 0.0, line.unit)
 
 
 def figure(value: float, unit: str) -> str:

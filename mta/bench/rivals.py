@@ -38,29 +38,29 @@ def load(name: str) -> Any:
         raise Missing(f"{name} is not installed: pip install 'mta-windows[experiments]'") from error
 
 
-def polars(aggregate: str, times: Array, values: Array, window: int) -> Rolling:
-    """Rows with times in (t - window, t], as TimeWindow has them."""
+def polars(aggregate: str, times: Array, values: Array, span: int, by_count: bool) -> Rolling:  # noqa: ARG001
+    """Rows with times in (t - span, t], as TimeWindow has them."""
     pl = load("polars")
     frame = pl.DataFrame({"t": times, "v": values})
-    rolling = getattr(pl.col("v"), f"rolling_{POLARS[aggregate]}_by")("t", window_size=f"{window}i")
-    return lambda: frame.select(rolling).to_series().to_numpy()  # type: ignore[no-any-return]
+    rolling = getattr(pl.col("v"), f"rolling_{POLARS[aggregate]}_by")("t", window_size=f"{span}i")
+    return lambda: frame.select(rolling).to_series().to_numpy()
 
 
-def pandas(aggregate: str, times: Array, values: Array, window: int, rows: bool) -> Rolling:
-    """Windows by count where each time is one after the time before, else by time."""
+def pandas(aggregate: str, times: Array, values: Array, span: int, by_count: bool) -> Rolling:
+    """Windows by count where they are the same, else by time."""
     pd = load("pandas")
-    index = None if rows else pd.DatetimeIndex(times.astype("M8[ns]"))
+    index = None if by_count else pd.DatetimeIndex(times.astype("M8[ns]"))
     series = pd.Series(values, index=index)
-    rolling = series.rolling(window if rows else pd.Timedelta(window, unit="ns"))
-    return lambda: getattr(rolling, PANDAS[aggregate])().to_numpy()  # type: ignore[no-any-return]
+    rolling = series.rolling(span if by_count else pd.Timedelta(span, unit="ns"))
+    return lambda: getattr(rolling, PANDAS[aggregate])().to_numpy()
 
 
-def duckdb(aggregate: str, times: Array, values: Array, window: int, rows: bool) -> Rolling:
+def duckdb(aggregate: str, times: Array, values: Array, span: int, by_count: bool) -> Rolling:
     """As for pandas: windows by count are several times faster than windows by time."""
     connection = load("duckdb").connect()
     connection.execute("SET threads = 1")
     connection.register("source", {"t": times, "v": values})
     connection.execute("CREATE TABLE series AS SELECT * FROM source")
-    frame = f"ORDER BY t {'ROWS' if rows else 'RANGE'} BETWEEN {window - 1} PRECEDING AND CURRENT ROW"
+    frame = f"ORDER BY t {'ROWS' if by_count else 'RANGE'} BETWEEN {span - 1} PRECEDING AND CURRENT ROW"
     query = f"SELECT {DUCKDB[aggregate]} OVER ({frame}) AS result FROM series"
-    return lambda: connection.execute(query).fetchnumpy()["result"]  # type: ignore[no-any-return]
+    return lambda: connection.execute(query).fetchnumpy()["result"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,10 +26,36 @@ AGGREGATES: dict[str, Callable[[], Monoid]] = {
     "SampleStdDev": monoids.SampleStdDev,
     "ArgMax": monoids.ArgMax,
 }
-#: Times a polars column of one aggregate, at most.
+#: The most time a row, in times of what polars takes.
 TARGETS = {"in memory": 1.0, "rocksdb": 2.0, "redis": 2.0}
+#: The aggregates whose target in memory counts; the others' is only shown.
+IN_MEMORY = ("Max",)
 
 Work = Callable[[], Any]
+
+
+@dataclass
+class Case:
+    """A series, and what is asked of it."""
+
+    aggregate: str
+    variant: str
+    times: Array
+    values: Array
+    #: rows in the window, and the time that they span
+    window: int
+    span: int
+    batch: int
+    repetitions: int
+
+    @property
+    def subject(self) -> str:
+        return f"{self.aggregate}, {self.variant}"
+
+    @property
+    def by_count(self) -> bool:
+        """Whether a window by count is the same, which some libraries are faster at."""
+        return self.span == self.window
 
 
 def measure(setting: Setting) -> Section:
@@ -36,110 +63,75 @@ def measure(setting: Setting) -> Section:
     repetitions = 2 if setting.quick else 5
     section = Section(
         "slide",
-        f"slide: a result for every row, window of {window:,} rows by time, batches of {batch:,}; per row",
+        f"a result for every row, window of {window:,} rows by time, batches of {batch:,}; per row",
     )
     section.raw = {"window": window, "batch": batch, "repetitions": repetitions, "subjects": {}}
     rng = np.random.default_rng(1)
     rows = (repetitions + 1) * window
     values = rng.normal(20.0, 5.0, rows)
-    variants = {"unit gaps": np.arange(rows)}
+    variants = {"unit gaps": (np.arange(rows), window)}
     if not setting.quick:
-        # one row a unit of time on average, so that the window holds as many rows
-        variants["random gaps"] = np.cumsum(rng.integers(0, 3, rows))
-    for variant, times in variants.items():
+        # no two rows at one time: data frames would give them the same result
+        variants["random gaps"] = (np.cumsum(rng.integers(1, 4, rows)), 2 * window)
+    for variant, (times, span) in variants.items():
         for aggregate in AGGREGATES:
             setting.say(f"slide: {aggregate}, {variant}")
-            _subject(setting, section, f"{aggregate}, {variant}", aggregate, times, values, window, batch)
+            case = Case(aggregate, variant, times, values, window, span, batch, repetitions)
+            timings = _time(setting, section, case)
+            _lines(section, case, timings, judged=not setting.quick)
     return section
 
 
-def _subject(
-    setting: Setting,
-    section: Section,
-    subject: str,
-    aggregate: str,
-    times: Array,
-    values: Array,
-    window: int,
-    batch: int,
-) -> None:
-    repetitions = section.raw["repetitions"]
-    unit_gaps = bool(times[-1] == len(times) - 1)
+def _time(setting: Setting, section: Section, case: Case) -> dict[str, Timings]:
     contenders: dict[str, Callable[[int], Work]] = {}
     timings: dict[str, Timings] = {}
     last: dict[str, Array] = {}
     with ExitStack() as stack:
         for name, store in setting.stores(stack).items():
-            policy = policies.TimeWindow(window)
+            policy = policies.TimeWindow(case.span)
             made = AmortizedMTA(
-                AGGREGATES[aggregate](), policy, store=store, page_size=setting.page_size
+                AGGREGATES[case.aggregate](), policy, store=store, page_size=setting.page_size
             )
-            stream = _Stream(stack.enter_context(discarded(made)), aggregate, times, values, batch)
-            stream.fill(window)
-            contenders[name] = stream.repetition(window, last, name)
-            timings[name] = Timings(window)
-        for name, rolling in _data_frames(section, aggregate, times, values, window, unit_gaps):
-            contenders[name] = _whole(rolling, last, name)
-            timings[name] = Timings(len(times))
-        for _ in interleaved(contenders, timings, repetitions):
+            stream = _Stream(stack.enter_context(discarded(made)), case, last, name)
+            stream.ready(0)()  # fills the window
+            contenders[name], timings[name] = stream.ready, Timings(case.window)
+        for name, rolling in _data_frames(section, case).items():
+            contenders[name], timings[name] = _whole(rolling, last, name), Timings(len(case.times))
+        for _ in interleaved(contenders, timings, case.repetitions):
             gc.collect()
+    _compare(case, last)
     if not setting.quick:
-        _duckdb(section, aggregate, times, values, window, unit_gaps, timings)
-    polars = timings.get("polars")
-    for name, timing in timings.items():
-        target = None if setting.quick or polars is None else TARGETS.get(name)
-        ratio = None if polars is None or name == "polars" else timing.ratio(polars)
-        section.add(
-            subject,
-            name,
-            timing.ns,
-            "ns",
-            cpu=timing.cpu_ns,
-            ratio=ratio,
-            reference=None if ratio is None else "polars",
-            target=target,
-            note=_note(name, aggregate, timing.steps),
-        )
-    _compare(section, subject, aggregate, last)
-    section.raw["subjects"][subject] = {name: timing.record() for name, timing in timings.items()}
+        _duckdb(section, case, timings)
+    return timings
 
 
 class _Stream:
     """A window, and how far it has got through the series."""
 
-    def __init__(
-        self, window: MonoidTreeAggregator, aggregate: str, times: Array, values: Array, batch: int
-    ) -> None:
-        self._window, self._times, self._batch = window, times, batch
-        self._columns = (values, np.arange(len(values))) if aggregate == "ArgMax" else values
+    def __init__(self, window: MonoidTreeAggregator, case: Case, last: dict[str, Array], name: str) -> None:
+        self._window, self._case, self._last, self._name = window, case, last, name
+        numbered = (case.values, np.arange(len(case.values)))
+        self._columns = numbered if case.aggregate == "ArgMax" else numbered[:1]
         self._at = 0
 
-    def fill(self, rows: int) -> None:
-        self._run(self._batches(rows), {}, "")
-
-    def repetition(self, rows: int, last: dict[str, Array], name: str) -> Callable[[int], Work]:
-        def ready(_: int) -> Work:
-            batches = self._batches(rows)
-            return lambda: self._run(batches, last, name)
-
-        return ready
-
-    def _batches(self, rows: int) -> list[tuple[Any, Array]]:
-        start, self._at = self._at, self._at + rows
-        return [
-            (self._cut(at, at + self._batch), self._times[at : at + self._batch])
-            for at in range(start, start + rows, self._batch)
+    def ready(self, _: int) -> Work:
+        """The work of the next as many rows as the window has."""
+        case, start = self._case, self._at
+        self._at += case.window
+        batches = [
+            (self._cut(at, at + case.batch), case.times[at : at + case.batch])
+            for at in range(start, self._at, case.batch)
         ]
+        return lambda: self._run(batches)
 
     def _cut(self, start: int, stop: int) -> Any:
-        if isinstance(self._columns, tuple):
-            return tuple(column[start:stop] for column in self._columns)
-        return self._columns[start:stop]
+        columns = tuple(column[start:stop] for column in self._columns)
+        return columns if len(columns) > 1 else columns[0]
 
-    def _run(self, batches: list[tuple[Any, Array]], last: dict[str, Array], name: str) -> None:
+    def _run(self, batches: list[tuple[Any, Array]]) -> None:
         slide = self._window.slide
         for values, times in batches:
-            last[name] = slide(values, times)
+            self._last[self._name] = slide(values, times)
 
 
 def _whole(rolling: rivals.Rolling, last: dict[str, Array], name: str) -> Callable[[int], Work]:
@@ -149,33 +141,23 @@ def _whole(rolling: rivals.Rolling, last: dict[str, Array], name: str) -> Callab
     return lambda _: run
 
 
-def _data_frames(
-    section: Section, aggregate: str, times: Array, values: Array, window: int, unit_gaps: bool
-) -> Iterator[tuple[str, rivals.Rolling]]:
-    makers: dict[str, Callable[[], rivals.Rolling]] = {
-        "polars": lambda: rivals.polars(aggregate, times, values, window),
-        "pandas": lambda: rivals.pandas(aggregate, times, values, window, rows=unit_gaps),
-    }
-    for name, make in makers.items():
+def _data_frames(section: Section, case: Case) -> dict[str, rivals.Rolling]:
+    made = {}
+    for name, make in (("polars", rivals.polars), ("pandas", rivals.pandas)):
         try:
-            yield name, make()
+            made[name] = make(case.aggregate, case.times, case.values, case.span, case.by_count)
         except rivals.Missing as error:
             _skip(section, str(error))
+    return made
 
 
-def _duckdb(
-    section: Section,
-    aggregate: str,
-    times: Array,
-    values: Array,
-    window: int,
-    unit_gaps: bool,
-    timings: dict[str, Timings],
-) -> None:
+def _duckdb(section: Section, case: Case, timings: dict[str, Timings]) -> None:
     """Once, over a window and an eighth."""
-    rows = window + window // 8
+    rows = case.window + case.window // 8
     try:
-        rolling = rivals.duckdb(aggregate, times[:rows], values[:rows], window, rows=unit_gaps)
+        rolling = rivals.duckdb(
+            case.aggregate, case.times[:rows], case.values[:rows], case.span, case.by_count
+        )
     except rivals.Missing as error:
         _skip(section, str(error))
         return
@@ -189,17 +171,36 @@ def _skip(section: Section, reason: str) -> None:
         section.skipped.append(reason)
 
 
-def _note(name: str, aggregate: str, rows: int) -> str:
-    if name in ("polars", "pandas"):
-        return rivals.LESS.get(aggregate, "")
-    return f"{rows:,} rows, once" if name == "duckdb" else ""
-
-
-def _compare(section: Section, subject: str, aggregate: str, last: dict[str, Array]) -> None:
+def _compare(case: Case, last: dict[str, Array]) -> None:
     """Results of the last batch must be the same for all stores, and those of the data frames."""
     expected = last["in memory"]
     for name, results in last.items():
-        if name in ("polars", "pandas") and aggregate == "ArgMax":
+        if name in ("polars", "pandas") and case.aggregate in rivals.LESS:
             continue
         if not np.allclose(results[-len(expected) :], expected, rtol=1e-6):
-            raise AssertionError(f"{subject}: {name} and the window in memory do not agree")
+            raise AssertionError(f"{case.subject}: {name} and the window in memory do not agree")
+
+
+def _lines(section: Section, case: Case, timings: dict[str, Timings], judged: bool) -> None:
+    polars = timings.get("polars")
+    for name, timing in timings.items():
+        ratio = None if polars is None or name == "polars" else timing.ratio(polars)
+        held = judged and ratio is not None and (name != "in memory" or case.aggregate in IN_MEMORY)
+        section.add(
+            case.subject,
+            name,
+            timing.ns,
+            "ns",
+            cpu=timing.cpu_ns,
+            ratio=ratio,
+            reference=None if ratio is None else "polars",
+            target=TARGETS.get(name) if held else None,
+            note=_note(name, case.aggregate, timing.steps),
+        )
+    section.raw["subjects"][case.subject] = {name: timing.record() for name, timing in timings.items()}
+
+
+def _note(name: str, aggregate: str, rows: int) -> str:
+    if name in ("polars", "pandas"):
+        return rivals.LESS.get(aggregate, "")
+    return f"over {rows:,} rows, once" if name == "duckdb" else ""

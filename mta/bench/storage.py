@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mta.window import MonoidTreeAggregator
-from stores import Store, pages_of, parse_page_key
+from stores import Store, open_store, pages_of, parse_page_key
 
 #: Pages that are read at once to find their sizes.
 CHUNK = 8
@@ -20,6 +20,18 @@ class Holdings(NamedTuple):
 
     pages: dict[int, int]
     bytes: int
+
+
+class BadStore(Exception):  # noqa: N818
+    """A user named a store that cannot be opened so."""
+
+
+def named_store(url: str) -> Store:
+    """The store that a user named; mistakes in the URL become BadStore or a StoreError."""
+    try:
+        return open_store(url)
+    except TypeError as error:
+        raise BadStore(str(error)) from error
 
 
 def holdings(store: Store, name: str) -> Holdings:

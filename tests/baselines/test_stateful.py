@@ -395,3 +395,22 @@ def test_chains_of_cells_are_freed_without_recursion(make: Any) -> None:
         window.insert(i)
     window.evict(100_000)
     del window
+
+
+def test_a_full_buffer_with_holes_is_compacted_and_one_without_grows() -> None:
+    window = ReactiveAggregator(Concat())
+    handles = [window.insert(i) for i in range(8)]
+    for i in (2, 5):
+        window.evict_handle(handles[i])
+    handles.append(window.insert(8))  # six of eight slots in use: three quarters
+    assert window.capacity == 8
+    assert window.query() == "<0.1.3.4.6.7.8.>"
+    handles.append(window.insert(9))
+    window.evict_handle(handles[4])
+    assert window.capacity == 8
+    handles.append(window.insert(10))  # seven of eight
+    assert window.capacity == 16
+    for i in (0, 10, 7):
+        window.evict_handle(handles[i])
+    assert window.query() == "<1.3.6.8.9.>"
+    assert (len(window), window.oldest, window.youngest) == (5, 1, 9)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -13,13 +14,25 @@ from hypothesis import strategies as st
 
 from mta import AmortizedMTA, LogMTA, monoids, policies
 from mta.monoids import Monoid
-from mta.policies import CountWindow, Policy, TimeWindow, While
+from mta.policies import CountWindow, Limits, Policy, TimeWindow, While
 
 ALGORITHMS = {"LogMTA": LogMTA, "AmortizedMTA": AmortizedMTA}
 
 
 def fold(monoid: Monoid, states: Sequence[Any]) -> Any:
     return reduce(monoid.combine, states) if states else monoid.identity
+
+
+def expired(limits: Limits, time: Any, youngest: Any) -> bool:
+    """Exact where both times are whole numbers, whatever the span."""
+
+    def cut(span: Any) -> Any:
+        whole = isinstance(time, int) and isinstance(youngest, int) and math.isfinite(span)
+        return Fraction(youngest) - Fraction(span) if whole else youngest - span
+
+    return (limits.open_span is not None and time <= cut(limits.open_span)) or (
+        limits.closed_span is not None and time < cut(limits.closed_span)
+    )
 
 
 class Definition:
@@ -63,8 +76,7 @@ class Definition:
                 state = self.states[cut]
                 old = self.monoid.combine(old, state) if cut else state
             over = limits.count is not None and len(self.times) - cut > limits.count
-            expired = limits.expired(self.times[cut], self.times[-1])
-            if not (over or expired or limits.rejects(total, old)):
+            if not (over or expired(limits, self.times[cut], self.times[-1]) or limits.rejects(total, old)):
                 break
             cut += 1
         self.evict(cut)

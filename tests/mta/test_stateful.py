@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import uuid
 from functools import partial
 from typing import Any
@@ -36,9 +37,18 @@ from mta.policies import CountWindow, TimeWindow
 from stores import Store, open_store
 
 NUMBERS = st.integers(0, 99)
-STEPS = st.sampled_from([0, 0, 0, 1, 1, 2, 5, 0.5])
+SOME_STEPS = [0, 0, 0, 1, 1, 2, 5, 0.5]
+STEPS = st.sampled_from(SOME_STEPS)
 ROWS = st.tuples(NUMBERS, STEPS)
-BATCHES = st.one_of(st.lists(ROWS, max_size=3), st.lists(ROWS, max_size=40))
+
+
+def random_rows(count: int, seed: int) -> list[tuple[int, float]]:
+    chance = random.Random(seed)
+    return [(chance.randrange(100), chance.choice(SOME_STEPS)) for _ in range(count)]
+
+
+LONG = st.builds(random_rows, st.integers(5, 80), st.integers(0, 10**6))
+BATCHES = st.one_of(st.lists(ROWS, max_size=6), LONG, LONG)
 PAGE_SIZES = (2, 4, None)
 
 
@@ -107,7 +117,7 @@ class Windows(RuleBasedStateMachine):
         for label, window in self.windows.items():
             assert same(window.push(value, time), expected), label
 
-    @rule(rows=st.lists(ROWS, max_size=12))
+    @rule(rows=st.one_of(st.lists(ROWS, max_size=6), LONG))
     def push_several(self, rows: list[tuple[int, float]]) -> None:
         for i, step in rows:
             self.push(i, step)
@@ -216,7 +226,7 @@ class Windows(RuleBasedStateMachine):
             check_window(window, self.model, label)
 
 
-def run(machine: Any, examples: int, steps: int = 40) -> None:
+def run(machine: Any, examples: int, steps: int = 50) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
@@ -226,14 +236,14 @@ def run(machine: Any, examples: int, steps: int = 40) -> None:
 
 
 def test_windows_in_memory() -> None:
-    run(Windows, settings().max_examples * 3 // 2)
+    run(Windows, 3 * settings().max_examples)
 
 
 @pytest.mark.parametrize("page_sizes", [(2,), (4, None)], ids=str)
 def test_windows_in_a_store(any_store: Store, page_sizes: tuple[int | None, ...]) -> None:
     examples = settings().max_examples
     local = any_store.url.startswith("memory:")
-    run(partial(Windows, any_store, page_sizes), examples * 3 // 5 if local else examples // 4)
+    run(partial(Windows, any_store, page_sizes), examples if local else examples // 3)
 
 
 @pytest.mark.parametrize("size", PAGE_SIZES)
@@ -244,7 +254,7 @@ def test_windows_in_a_store(any_store: Store, page_sizes: tuple[int | None, ...]
 def test_push_equals_slide_equals_extend_and_query(name: str, kind: Any, size: int | None, data: Any) -> None:
     subject = SUBJECTS[name]
     policy = data.draw(policies_for(subject))
-    steps = data.draw(st.lists(ROWS, min_size=1, max_size=120))
+    steps = data.draw(st.one_of(st.lists(ROWS, min_size=1, max_size=9), LONG))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(steps)), max_size=4)))
     values, times, time = [], [], 0
     for i, step in steps:

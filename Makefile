@@ -1,0 +1,52 @@
+# make help lists the targets. Everything is installed into .venv, once for each list of packages.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint bench clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.base  ## slide a window over ten million rows; needs no server
+	@$(BIN)/mta demo
+
+test: $(VENV)/.test  ## run all tests; those of servers that cannot be started are skipped, with CI=true they fail
+	@$(BIN)/python -m pytest -q
+
+lint: $(VENV)/.test  ## check style and types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+bench: $(VENV)/.bench  ## measure the engine against others; writes out/engine.json
+	@mkdir -p out
+	@$(BIN)/mta bench engine --json out/engine.json
+
+clean:  ## remove .venv and what the tools leave behind
+	rm -rf $(VENV) build out *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("needs Python 3.11 or newer, but $(PYTHON) is %d.%d: make PYTHON=python3.12" % sys.version_info[:2])'
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments: on Debian, apt-get install python3-venv" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.base: pyproject.toml | $(BIN)/python
+	@echo "installing into $(VENV)"
+	@$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.bench: pyproject.toml | $(BIN)/python
+	@echo "installing what the benchmarks need into $(VENV)"
+	@$(PIP) install --editable '.[experiments]'
+	@touch $@
+
+$(VENV)/.test: pyproject.toml | $(BIN)/python
+	@echo "installing what the tests need into $(VENV)"
+	@$(PIP) install --editable '.[test]'
+	@touch $@

@@ -1,0 +1,145 @@
+"""Checkpoints: a window as a version in its manifest, and back.
+
+Full pages are in the store already, or go there first. What is left is the partial last page of each tier.
+Its entries are written once: few of them stand in the manifest itself, and when they are more they become a
+part, a small document beside the pages. So a checkpoint writes what came since the last one, whatever the
+sizes of the window and of its pages.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mta import packing
+from mta.codec import decode_run, encode_run
+from mta.errors import ManifestMismatch, PagesLost
+from mta.levels import Tail
+from mta.manifest import Part, Root, SavedTail, Version
+from mta.monoids.base import Monoid
+from mta.ownership import Ownership
+from mta.policies import Policy
+from mta.states import Layout
+from stores import Store
+
+if TYPE_CHECKING:
+    from mta.window import MonoidTreeAggregator
+
+#: Entries that stand in the manifest itself take at most so many bytes a tier.
+INLINE = 640
+
+
+class Checkpoints:
+    """What one window has committed."""
+
+    def __init__(self, store: Store, name: str, layout: Layout, ownership: Ownership) -> None:
+        self._store, self._name, self._layout, self._ownership = store, name, layout, ownership
+        self._tails: tuple[SavedTail, ...] = ()
+        self._parts: set[Part] = set()
+
+    # -- out --------------------------------------------------------------------------------------------
+
+    def commit(self, window: MonoidTreeAggregator, offset: Any) -> Version:
+        """Commits the window as it is, whose full pages are in the store."""
+        ownership = self._ownership
+        ownership.claim()
+        documents: dict[str, bytes] = {}
+        tails = tuple(self._save_tail(tail, documents) for tail in window._forest.tails)
+        self._store.put_many(documents)
+        assert ownership.extents is not None
+        version = Version(
+            number=ownership.root.next_version,
+            head=window._head,
+            tail=window._tail,
+            oldest=window.oldest,
+            youngest=window._youngest,
+            offset=packing.pack(offset),
+            extents=ownership.extents.behind(min(window._head, ownership.root.first_needed() or 0)),
+            tails=tails,
+        )
+        ownership.commit(version, window.monoid.fingerprint(), fingerprint(window.policy))
+        self._tails = tails
+        return version
+
+    def _save_tail(self, tail: Tail, documents: dict[str, bytes]) -> SavedTail:
+        """What a version says of a tier's tail; adds the part that has to be written for it."""
+        last = self._tails[tail.tier] if tail.tier < len(self._tails) else SavedTail(tail.start)
+        if last.start != tail.start:
+            last = SavedTail(tail.start)
+        saved = SavedTail(tail.start, last.parts)
+        if saved.saved == tail.stop:
+            return saved
+        part = Part(tail.tier, self._ownership.root.epoch, saved.saved, tail.stop)
+        young = tail.part(part.start, part.stop)
+        data = encode_run(self._layout, self._identity(part), tail.tier, young.times, young.run)
+        if len(data) <= INLINE:
+            return SavedTail(tail.start, last.parts, data, tail.stop - saved.saved)
+        documents[part.key(self._name)] = data
+        self._parts.add(part)
+        return SavedTail(tail.start, (*last.parts, part))
+
+    def unneeded_parts(self) -> list[str]:
+        """The keys of parts that no retained version names; they are forgotten here."""
+        named = {
+            part for version in self._ownership.root.versions for tail in version.tails for part in tail.parts
+        }
+        gone = self._parts - named
+        self._parts &= named
+        return [part.key(self._name) for part in gone]
+
+    # -- in ---------------------------------------------------------------------------------------------
+
+    def load(self, version: Version) -> list[Tail]:
+        """The tails that a version names; one round trip."""
+        parts = [part for saved in version.tails for part in saved.parts]
+        keys = [part.key(self._name) for part in parts]
+        found = dict(zip(parts, self._store.get_many(keys), strict=True)) if keys else {}
+        tails = [self._load_tail(tier, saved, found) for tier, saved in enumerate(version.tails)]
+        self._tails = version.tails
+        self._parts = {
+            part for old in self._ownership.root.versions for tail in old.tails for part in tail.parts
+        }
+        return tails
+
+    def _load_tail(self, tier: int, saved: SavedTail, found: dict[Part, bytes | None]) -> Tail:
+        tail = Tail(self._layout, tier, saved.start)
+        for part in saved.parts:
+            data = found[part]
+            what = f"part {part.start} of tier {tier} of window {self._name!r}"
+            if data is None:
+                raise PagesLost(
+                    f"{what} is not in {self._store!r} (key {part.key(self._name)!r}); the store lost it: restore "
+                    "another version, or start the window anew"
+                )
+            self._append(tail, data, part, what)
+        if saved.inline:
+            part = Part(tier, 0, saved.saved, saved.saved + saved.inline_count)
+            self._append(tail, saved.inline, part, f"the tail of tier {tier} of window {self._name!r}")
+        return tail
+
+    def _append(self, tail: Tail, data: bytes, part: Part, what: str) -> None:
+        times, run = decode_run(self._layout, data, self._identity(part), tail.tier, what)
+        # a part that was written, but not committed, may have been written again with more behind it
+        count = part.stop - part.start
+        tail.append_run(times[:count], self._layout.cut(run, 0, count))
+
+    def _identity(self, part: Part) -> list[Any]:
+        return [self._name, "tail", part.tier, part.start]
+
+
+def fingerprint(policy: Policy | None) -> str:
+    return "None" if policy is None else policy.fingerprint()
+
+
+def check_matches(
+    name: str, root: Root, monoid: Monoid, policy: Policy | None, page_size: int | None
+) -> None:
+    """Refuses to restore a window as something else than it was."""
+    for what, then, now in (
+        ("monoid", root.monoid, monoid.fingerprint()),
+        ("policy", root.policy, fingerprint(policy)),
+        ("page size", root.page_size, root.page_size if page_size is None else page_size),
+    ):
+        if then != now:
+            raise ManifestMismatch(
+                f"the window {name!r} was checkpointed with the {what} {then}, and cannot be restored with {now}"
+            )

@@ -1,0 +1,201 @@
+"""Who may write a window: epochs, fencing, and the commits of manifests.
+
+Whoever opens a window for writing raises the epoch in its root. An older writer then finds the root changed at
+its next commit and is fenced; and since page keys carry the epoch, nothing that it writes is ever read.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from dataclasses import replace
+from functools import cache
+
+from mta.errors import Fenced, WindowExists, WindowNotFound
+from mta.manifest import Extents, Root, Version, decode_root, encode_root
+from stores import Conflict, Store, Token
+from stores.base import check_name, page_prefix
+
+
+class Ownership:
+    """One writer's hold on one window. Claims it when the first page is written, or at once to restore it."""
+
+    def __init__(
+        self, store: Store, name: str, page_size: int, *, retain: int = 2, lease: float | None = None
+    ) -> None:
+        self._store, self._name = store, check_name(name)
+        self._shift = page_size.bit_length() - 1
+        self._retain, self._lease = retain, lease
+        self._lock = threading.RLock()
+        self._token: Token | None = None
+        self._renewed = 0.0
+        #: the last version that this writer's window goes on from
+        self._lineage = 0
+        self.root = Root(0, page_size)
+        #: of the pages that this window reads and writes
+        self.extents: Extents | None = None
+
+    # -- taking over ------------------------------------------------------------------------------------
+
+    def claim(self) -> None:
+        """Raises the epoch for a new window, unless this writer has the epoch already."""
+        with self._lock:
+            if self.extents is not None:
+                self._renew()
+                return
+            found = self._read()
+            root, token = found or (self.root, None)
+            if root.versions:
+                raise WindowExists(
+                    f"the window {self._name!r} has checkpoints in {self._store!r}: go on with it by restore(), "
+                    "give the new window another name, or remove the old one by `mta rm`"
+                )
+            self._swap(self._next(replace(root, page_size=1 << self._shift)), token)
+            self.extents = Extents(((self.root.epoch, None),), self._shift)
+
+    def peek(self, number: int | None) -> tuple[Root, Version, Token]:
+        """The root as it is, and a version, the last one by default."""
+        found = self._read()
+        version = found[0].version(number) if found else None
+        if found is None or version is None:
+            raise WindowNotFound(self._not_found(found[0] if found else None, number))
+        return found[0], version, found[1]
+
+    def take_over(self, number: int | None) -> Version:
+        """Raises the epoch to go on from a version, the last one by default."""
+        with self._lock:
+            while True:
+                root, version, token = self.peek(number)
+                try:
+                    self._swap(self._next(root), token)
+                except Fenced:
+                    continue
+                self.extents = version.extents.taken_over(version.tail, self.root.epoch)
+                self._lineage = version.number
+                return version
+
+    def commit(self, version: Version, monoid: str, policy: str) -> None:
+        """Makes a version the last one, and gives up those that it does not go on from."""
+        with self._lock:
+            kept = [old for old in self.root.versions if old.number <= self._lineage]
+            versions = (*kept, version)[-self._retain :]
+            root = replace(
+                self.root,
+                monoid=monoid,
+                policy=policy,
+                lease=self._until(),
+                next_version=version.number + 1,
+                versions=versions,
+            )
+            self._swap(root, self._token)
+            self._lineage = version.number
+
+    def let_go(self) -> None:
+        """Removes the root of a window that has no checkpoint."""
+        with self._lock:
+            if self._token is not None and not self.root.versions:
+                self._store.delete_root(self._name, self._token)
+
+    def _next(self, root: Root) -> Root:
+        # never an epoch again, not even after the window was removed: a zombie may still write under it
+        epoch = max(root.epoch + 1, time.time_ns() // 1_000_000)
+        return replace(root, epoch=epoch, owner=this_process(), lease=self._until())
+
+    def _swap(self, root: Root, expected: Token | None) -> None:
+        data = encode_root(self._name, root)
+        try:
+            self._token = self._store.swap_root(self._name, data, expected)
+        except Conflict:
+            found = self._store.read_root(self._name)
+            if found is None or not self._is_mine(found[0]):
+                raise Fenced(self._fenced(found)) from None
+            # an earlier swap was done, and only its answer was lost
+            self._token = found[1] if found[0] == data else self._store.swap_root(self._name, data, found[1])
+        self.root = root
+        self._renewed = time.time()
+
+    def _is_mine(self, data: bytes) -> bool:
+        root = decode_root(self._name, data)
+        return self.root.epoch > 0 and (root.epoch, root.owner) == (self.root.epoch, self.root.owner)
+
+    def check_hold(self) -> None:
+        """Raises Fenced if another writer has taken over."""
+        found = self._store.read_root(self._name)
+        if self._token is not None and (found is None or not self._is_mine(found[0])):
+            raise Fenced(self._fenced(found))
+
+    def _renew(self) -> None:
+        if self._lease is not None and time.time() > self._renewed + self._lease / 2:
+            self._swap(replace(self.root, lease=self._until()), self._token)
+
+    def _until(self) -> float | None:
+        return None if self._lease is None else time.time() + self._lease
+
+    def _read(self) -> tuple[Root, Token] | None:
+        found = self._store.read_root(self._name)
+        return None if found is None else (decode_root(self._name, found[0]), found[1])
+
+    def _fenced(self, found: tuple[bytes, Token] | None) -> str:
+        if found is None:
+            return f"the window {self._name!r} was removed from {self._store!r}; this writer of it must stop"
+        epoch = decode_root(self._name, found[0]).epoch
+        return (
+            f"another writer took over the window {self._name!r} in {self._store!r} (epoch {epoch}, this writer has "
+            f"{self.root.epoch}); this one must stop, and nothing that it did since its last checkpoint counts"
+        )
+
+    def _not_found(self, root: Root | None, number: int | None) -> str:
+        if root is None or not root.versions:
+            return f"no checkpoint of a window {self._name!r} in {self._store!r}"
+        kept = ", ".join(str(version.number) for version in root.versions)
+        return f"no version {number} of the window {self._name!r} in {self._store!r}; retained: {kept}"
+
+    # -- keys -------------------------------------------------------------------------------------------
+
+    def prefix_to_write(self, tier: int) -> str:
+        self.claim()
+        return page_prefix(self._name, self.root.epoch, tier)
+
+    def prefix_to_read(self, tier: int, number: int) -> str:
+        extents = self._known_extents()
+        return page_prefix(self._name, extents.epoch_of(tier, number), tier)
+
+    def ranges(self, tier: int, start: int, stop: int) -> list[tuple[str, int, int]]:
+        return [
+            (page_prefix(self._name, epoch, tier), first, last)
+            for epoch, first, last in self._known_extents().ranges(tier, start, stop)
+        ]
+
+    def _known_extents(self) -> Extents:
+        if self.extents is None:
+            self.claim()
+        assert self.extents is not None
+        return self.extents
+
+
+@cache
+def _host() -> str:
+    return socket.gethostname()
+
+
+def this_process() -> tuple[str, int, int]:
+    """Host, process id and start of this process, which no other process ever has together."""
+    pid = os.getpid()
+    return _host(), pid, started(pid) or 0
+
+
+def started(pid: int) -> int | None:
+    """When a process of this host started, in ticks since the machine did; None if it is not there."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return int(stat.read().rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def surely_dead(owner: tuple[str, int, int]) -> bool:
+    """Whether the process was on this host and is gone; elsewhere nobody can tell."""
+    host, pid, start = owner
+    return host == _host() and os.path.exists("/proc/self/stat") and started(pid) != start
