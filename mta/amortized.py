@@ -36,7 +36,8 @@ class AmortizedMTA(MonoidTreeAggregator):
         self._coming: list[Any] = []
         limits = self._limits
         #: the one limit of the two usual policies
-        self._only_span = limits.open_span if limits == Limits(open_span=limits.open_span) else None
+        whole = isinstance(limits.open_span, int) and limits == Limits(open_span=limits.open_span)
+        self._only_span = limits.open_span if whole else None
         self._only_count = limits.count if limits == Limits(count=limits.count) else None
 
     def push(self, value: Any, time: float | None = None) -> Any:

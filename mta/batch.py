@@ -8,14 +8,15 @@ rows. Rows whose window lies wholly in the batch are folded there.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from mta.forest import Forest
-from mta.merge import Side, boundaries
+from mta.merge import boundaries
 from mta.monoids.base import Array
-from mta.policies import Limits
+from mta.policies import Limits, Side
 from mta.stack import Leaves, Stack
 from mta.states import NOTHING, Layout, Run
 
@@ -64,9 +65,9 @@ class Heads:
         #: what a leaf's time is compared with: it is kept if > (right) or >= (left)
         self.cuts: list[tuple[Array, Side]] = []
         if limits.open_span is not None:
-            self.cuts.append((_cuts(times, limits.open_span), "right"))
+            self.cuts.append((_cuts(times, limits.open_span, math.ceil), "right"))
         if limits.closed_span is not None:
-            self.cuts.append((_cuts(times, limits.closed_span), "left"))
+            self.cuts.append((_cuts(times, limits.closed_span, math.floor), "left"))
 
     def rows_that_keep(self, leaf: int, time: Any, start: int, stop: int) -> int:
         """The end of the rows, from `start` on, whose windows hold a leaf with this time."""
@@ -220,8 +221,9 @@ def join_results(parts: list[Any]) -> Any:
     return np.concatenate(parts)
 
 
-def _cuts(times: Array, span: float) -> Array:
-    """`times - span`, which must not wrap where it leaves 64 bits."""
-    if times.dtype.kind == "f" or isinstance(span, float) or span >= 2**62:
+def _cuts(times: Array, span: float, rounded: Callable[[float], int]) -> Array:
+    """`Limits.cuts` of whole columns; the difference of whole numbers must not wrap where it leaves 64 bits."""
+    if times.dtype.kind == "f" or span >= 2**62:
         return times - (math.inf if span > 2**1000 else float(span))
+    span = rounded(span)
     return np.maximum(times, span - 2**63) - span

@@ -107,8 +107,8 @@ class Checkpoints:
             what = f"part {part.start} of tier {tier} of window {self._name!r}"
             if data is None:
                 raise PagesLost(
-                    f"{what} is not in {self._store!r} (key {part.key(self._name)!r}); the store lost it: restore "
-                    "another version, or start the window anew"
+                    f"{what} is not in {self._store!r} (key {part.key(self._name)!r}); the store "
+                    "lost it: restore another version, or start the window anew"
                 )
             self._append(tail, data, part, what)
         if saved.inline:
@@ -141,5 +141,5 @@ def check_matches(
     ):
         if then != now:
             raise ManifestMismatch(
-                f"the window {name!r} was checkpointed with the {what} {then}, and cannot be restored with {now}"
+                f"the window {name!r} was checkpointed with the {what} {then}; it cannot be restored with {now}"
             )

@@ -52,8 +52,8 @@ def check_batch_times(times: Any, count: int) -> Array:
     if backwards.any():
         row = int(backwards.argmax()) + 1
         raise OutOfOrderError(
-            f"time {column[row].item()!r} in row {row} is before {column[row - 1].item()!r}, the time of the row "
-            "before it; insert elements in the order of their times"
+            f"time {column[row].item()!r} in row {row} is before {column[row - 1].item()!r}, the time of "
+            "the row before it; insert elements in the order of their times"
         )
     return column
 

@@ -23,7 +23,7 @@ class LogMTA(MonoidTreeAggregator):
             return self.monoid.identity
         return self._forest.fold_nodes(self._head, self._tail)
 
-    def _insert(self, row: Any, state: Any, time: Any) -> None:
+    def _insert(self, row: Any, state: Any, time: Any) -> None:  # noqa: ARG002
         self._forest.append(time, row)
         if self._tail == self._head:
             self._oldest = time

@@ -6,13 +6,10 @@ so where the times are steady, or whole numbers that are dense, one pass over bo
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
-
 import numpy as np
 
 from mta.monoids.base import Array
-
-Side: TypeAlias = Literal["left", "right"]
+from mta.policies import Side
 
 #: Fewer cuts than this are searched one by one.
 FEW = 256

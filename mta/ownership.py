@@ -1,7 +1,7 @@
 """Who may write a window: epochs, fencing, and the commits of manifests.
 
-Whoever opens a window for writing raises the epoch in its root. An older writer then finds the root changed at
-its next commit and is fenced; and since page keys carry the epoch, nothing that it writes is ever read.
+Whoever opens a window for writing raises the epoch in its root. An older writer then finds the root changed
+at its next commit and is fenced; and since page keys carry the epoch, nothing that it writes is ever read.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Ownership:
             root, token = found or (self.root, None)
             if root.versions:
                 raise WindowExists(
-                    f"the window {self._name!r} has checkpoints in {self._store!r}: go on with it by restore(), "
-                    "give the new window another name, or remove the old one by `mta rm`"
+                    f"the window {self._name!r} has checkpoints in {self._store!r}: go on with it by "
+                    "restore(), give the new window another name, or remove the old one by `mta rm`"
                 )
             self._swap(self._next(replace(root, page_size=1 << self._shift)), token)
             self.extents = Extents(((self.root.epoch, None),), self._shift)
@@ -142,8 +142,8 @@ class Ownership:
             return f"the window {self._name!r} was removed from {self._store!r}; this writer of it must stop"
         epoch = decode_root(self._name, found[0]).epoch
         return (
-            f"another writer took over the window {self._name!r} in {self._store!r} (epoch {epoch}, this writer has "
-            f"{self.root.epoch}); this one must stop, and nothing that it did since its last checkpoint counts"
+            f"another writer took over the window {self._name!r} in {self._store!r} (epoch {epoch}, this "
+            f"writer has {self.root.epoch}); this one must stop, and what it did since its last checkpoint is void"
         )
 
     def _not_found(self, root: Root | None, number: int | None) -> str:

@@ -46,8 +46,8 @@ def _extend(value: Any) -> Any:
     if isinstance(value, (np.bool_, np.integer, np.floating)):
         return value.item()
     raise Unpackable(
-        f"{value!r} of type {kind.__name__} cannot be kept in a store; use plain Python values or NumPy arrays, "
-        "or give the monoid pack and unpack functions"
+        f"{value!r} of type {kind.__name__} cannot be kept in a store; use plain Python values or NumPy "
+        "arrays, or give the monoid pack and unpack functions"
     )
 
 

@@ -7,6 +7,7 @@ which `Limits` holds.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ from typing import Any, Literal, TypeAlias
 #: wsp(total, old) of the paper: whether a prefix with the aggregate `old` has to leave a window with the
 #: aggregate `total`; both are states of the window's monoid, before `lower`.
 Predicate: TypeAlias = Callable[[Any, Any], bool]
+
+#: which of equal times a cut leaves on its left, as NumPy's searchsorted has it
+Side: TypeAlias = Literal["left", "right"]
 
 
 @dataclass(frozen=True)
@@ -33,9 +37,19 @@ class Limits:
         return 0 if self.count is None else max(0, tail - self.count)
 
     def expired(self, time: float, youngest: float) -> bool:
-        return (self.open_span is not None and time <= youngest - self.open_span) or (
-            self.closed_span is not None and time < youngest - self.closed_span
-        )
+        return any(time < cut or (side == "right" and time == cut) for cut, side in self.cuts(youngest))
+
+    def cuts(self, youngest: float) -> list[tuple[float, Side]]:
+        """What a time is compared with: it is kept if it is > (right) or >= (left) than the cut.
+
+        Between whole times the difference is a whole number: floats would round it beyond 2^53.
+        """
+        found: list[tuple[float, Side]] = []
+        if self.open_span is not None:
+            found.append((youngest - _whole(self.open_span, youngest, math.ceil), "right"))
+        if self.closed_span is not None:
+            found.append((youngest - _whole(self.closed_span, youngest, math.floor), "left"))
+        return found
 
     def rejects(self, total: Any, old: Any) -> bool:
         return any(predicate(total, old) for predicate in self.predicates)
@@ -102,6 +116,8 @@ class TimeWindow(Policy):
         if not (d > 0 or (d == 0 and closed == "both")):
             raise ValueError(f"TimeWindow must be longer than 0, got {d!r}")
         self.d: float = int(d.__index__()) if hasattr(d, "__index__") else float(d)
+        if isinstance(self.d, float) and self.d.is_integer():
+            self.d = int(self.d)
         self.closed = closed
 
     def limits(self) -> Limits:
@@ -199,6 +215,10 @@ class OlderThanLongestRun(Policy):
 def _leading(state: Any, field: str | None) -> Any:
     state = state if field is None else state[field]
     return state[0] if isinstance(state, tuple) else state
+
+
+def _whole(span: float, time: float, rounded: Callable[[float], int]) -> float:
+    return rounded(span) if isinstance(time, int) and isinstance(span, float) and span < math.inf else span
 
 
 def _least(a: Any, b: Any) -> Any:

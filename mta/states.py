@@ -18,7 +18,7 @@ from mta.packing import pack
 Run: TypeAlias = Any
 
 #: The aggregate of no element, where a state of the monoid (even its identity) would cost a combine.
-NOTHING: Any = type("Nothing", (), {"__repr__": lambda self: "NOTHING", "__slots__": ()})()
+NOTHING: Any = type("Nothing", (), {"__repr__": lambda _: "NOTHING", "__slots__": ()})()
 
 #: Below this length a scan in plain Python beats the fixed cost of NumPy's calls.
 SHORT = 24
@@ -370,8 +370,8 @@ def _refuse_tables(monoid: Monoid, values: Any) -> None:
 def _refuse_scalars(monoid: Monoid, values: Any) -> None:
     if isinstance(values, (str, bytes, int, float)) or not hasattr(values, "__len__"):
         raise TypeError(
-            f"a batch for {monoid!r} is a sequence or an array, got {values!r} of type {type(values).__name__}; "
-            "use insert or push for a single element"
+            f"a batch for {monoid!r} is a sequence or an array, got {values!r} of type "
+            f"{type(values).__name__}; use insert or push for a single element"
         )
 
 

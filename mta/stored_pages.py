@@ -240,7 +240,7 @@ class StoredPages:
             self._deleting = self._writer.submit(self._delete, keys)
 
     def _delete(self, keys: Sequence[str] = ()) -> None:
-        """Deletes what is behind the head and every retained version. What fails is left for the next time."""
+        """Deletes what is behind the head and every retained version; what fails is left for next time."""
         if keys:
             self._store.delete_many(keys)
         for tier, stored in list(self._stored.items()):

@@ -17,11 +17,10 @@ from mta.errors import EmptyWindowError, OutOfOrderError, WindowClosed, WindowEr
 from mta.forest import Forest, PageSource, Piece
 from mta.local_pages import LocalPages
 from mta.manifest import Version
-from mta.merge import Side
 from mta.monoids.base import ColumnarMonoid, Monoid
 from mta.ownership import Ownership
 from mta.packing import pack, unpack
-from mta.policies import Limits, Policy
+from mta.policies import Limits, Policy, Side
 from mta.stack import Stack
 from mta.states import ColumnLayout, layout_of, result_array
 from mta.stored_pages import StoredPages
@@ -425,9 +424,8 @@ class MonoidTreeAggregator(ABC):
         limits, head = self._limits, self._head
         if limits.count is not None and tail - limits.count > head:
             head = min(tail - limits.count, self._tail)
-        for span, side in ((limits.open_span, "right"), (limits.closed_span, "left")):
-            if span is not None:
-                head = max(head, self._first_after(youngest - span, side))
+        for cut, side in limits.cuts(youngest):
+            head = max(head, self._first_after(cut, side))
         return head
 
     def _first_after(self, cut: Any, side: Side) -> int:

@@ -27,15 +27,15 @@ class StoreError(Exception):
     """A store could not do what it was asked."""
 
 
-class StoreUnavailable(StoreError):  # noqa: N818
+class StoreUnavailable(StoreError):
     """The store did not answer; the message names the store, the call and the number of tries."""
 
 
-class StoreFull(StoreError):  # noqa: N818
+class StoreFull(StoreError):
     """The store takes no more data: memory or disk is full, or it is read-only."""
 
 
-class StoreClosed(StoreError):  # noqa: N818
+class StoreClosed(StoreError):
     """The store was used after close()."""
 
 
@@ -43,11 +43,11 @@ class StoreConfigError(StoreError):
     """The store, its URL or its options are set up so that pages would not be safe."""
 
 
-class UnknownStore(StoreError, ValueError):  # noqa: N818
+class UnknownStore(StoreError, ValueError):
     """No store is known for the scheme of a URL."""
 
 
-class Conflict(StoreError):  # noqa: N818
+class Conflict(StoreError):
     """Somebody else swapped, created or deleted the root first."""
 
     def __init__(self, name: str) -> None:

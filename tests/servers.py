@@ -8,6 +8,7 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -16,7 +17,7 @@ import urllib.parse
 import urllib.request
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -186,9 +187,10 @@ def docker_answers() -> bool:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a client that finds no engine leaves a socket open
-        try:
+        client = None
+        with suppress(docker.errors.DockerException):
             client = docker.from_env(timeout=2)
-        except docker.errors.DockerException:
+        if client is None:
             gc.collect()
             return False
         try:
@@ -261,6 +263,16 @@ class CouchbaseMock:
     def fail(self, status: int, times: int) -> None:
         """The next operations get this status; 0 times ends it."""
         couchbase_rest(self.rest_port, f"mock/opfail?code={status}&count={times}&servers=[0]")
+
+    def pause(self) -> None:
+        """Hangs, and has hung when this returns."""
+        if self.process is not None:
+            os.kill(self.process.pid, signal.SIGSTOP)
+            os.waitpid(self.process.pid, os.WUNTRACED)
+
+    def resume(self) -> None:
+        if self.process is not None:
+            os.kill(self.process.pid, signal.SIGCONT)
 
     def stop(self) -> None:
         process, self.process = self.process, None

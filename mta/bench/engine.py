@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 
 from mta.bench import eviction, memory, push, slide
-from mta.bench.measure import machine, versions
+from mta.bench.measure import load_average, machine, versions
 from mta.bench.report import FORMAT, Section, show
 from mta.bench.servers import redis_server
 from mta.bench.setting import Setting
@@ -86,6 +86,7 @@ def _record(started: str, quick: bool, about: dict[str, Any], sections: list[Sec
         "started": started,
         "quick": quick,
         "machine": about,
+        "load_average": load_average(),
         "versions": versions(),
         "targets": {"passed": verdicts.count(True), "failed": verdicts.count(False)},
         "sections": {section.name: section.record() for section in sections},

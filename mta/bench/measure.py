@@ -127,6 +127,11 @@ def machine() -> dict[str, Any]:
     }
 
 
+def load_average() -> float | None:
+    """How many processes wanted to run in the last five minutes: more than there are cores is a noisy run."""
+    return round(os.getloadavg()[1], 2) if hasattr(os, "getloadavg") else None
+
+
 def versions(packages: Sequence[str] = PACKAGES) -> dict[str, str | None]:
     found: dict[str, str | None] = {}
     for package in packages:

@@ -25,7 +25,7 @@ LESS = {"ArgMax": "the maximum without its argument"}
 Rolling = Callable[[], Array]
 
 
-class Missing(Exception):  # noqa: N818
+class Missing(Exception):
     """A library is not installed."""
 
 

@@ -16,7 +16,7 @@ HOST = "127.0.0.1"
 START_TIMEOUT = 20.0
 
 
-class NoServer(Exception):  # noqa: N818
+class NoServer(Exception):
     """There is no redis-server to start."""
 
 

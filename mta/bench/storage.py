@@ -22,7 +22,7 @@ class Holdings(NamedTuple):
     bytes: int
 
 
-class BadStore(Exception):  # noqa: N818
+class BadStore(Exception):
     """A user named a store that cannot be opened so."""
 
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import pickle
 import re
-import signal
 import subprocess
 import sys
 import threading
@@ -343,7 +342,6 @@ def test_a_root_that_never_stays_is_given_up(
 
 
 def test_a_swap_over_a_server_that_hangs_is_done_once(mock: CouchbaseMock, name: str) -> None:
-    assert mock.process is not None
     with open_store(mock.url, timeout=0.3, backoff=0.01, max_tries=20) as store:
         token = store.swap_root(name, b"one", None)
         for each in range(3):
@@ -351,7 +349,7 @@ def test_a_swap_over_a_server_that_hangs_is_done_once(mock: CouchbaseMock, name:
 
             def stop_and_send(*arguments: Any, send: Any = send, sent: threading.Event = sent) -> Any:
                 if not sent.is_set():
-                    os.kill(mock.process.pid, signal.SIGSTOP)  # type: ignore[union-attr]
+                    mock.pause()
                     sent.set()
                 return send(*arguments)
 
@@ -360,18 +358,17 @@ def test_a_swap_over_a_server_that_hangs_is_done_once(mock: CouchbaseMock, name:
                 swap = thread.submit(store.swap_root, name, b"%d" % each, token)
                 assert sent.wait(10)
                 time.sleep(0.5)  # longer than the client waits
-                os.kill(mock.process.pid, signal.SIGCONT)
+                mock.resume()
                 token = swap.result(20)
             collection(store).replace = send
             assert store.read_root(name) == (b"%d" % each, token)
 
 
 def test_a_server_that_hangs_is_named_and_continues(mock: CouchbaseMock, name: str, keys: list[str]) -> None:
-    assert mock.process is not None
     with open_store(mock.url, timeout=0.1, backoff=0.01, max_tries=3) as store:
         store.put_many({keys[0]: b"x"})
         token = store.swap_root(name, b"root", None)
-        os.kill(mock.process.pid, signal.SIGSTOP)
+        mock.pause()
         try:
             calls: list[tuple[str, Callable[[], object]]] = [
                 ("put_many", lambda: store.put_many({keys[0]: b"x"})),
@@ -386,7 +383,7 @@ def test_a_server_that_hangs_is_named_and_continues(mock: CouchbaseMock, name: s
                     action()
                 assert servers.COUCHBASE_PASSWORD not in f"{caught.value} {caught.value.__cause__}"
         finally:
-            os.kill(mock.process.pid, signal.SIGCONT)
+            mock.resume()
     with open_store(mock.url) as store:
         assert store.get_many(keys[:1]) == [b"x"]
         assert store.read_root(name) == (b"root", token)

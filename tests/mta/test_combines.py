@@ -1,0 +1,147 @@
+"""How often each algorithm combines: the bounds that make it worth having."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mta import AmortizedMTA, LogMTA, monoids
+from mta.policies import CountWindow, TimeWindow
+
+#: a push of Log MTA combines at most LOG · log2(n) times, on average
+LOG = 2.0
+
+#: a push of Amortized MTA combines at most so often, on average, whatever n is
+CONSTANT = 5.0
+
+
+class Counter:
+    """Addition that counts its calls."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.monoid = monoids.from_function(self.combine, 0)
+
+    def combine(self, older: int, younger: int) -> int:
+        self.calls += 1
+        return older + younger
+
+    def during(self, operation: Callable[[], Any]) -> int:
+        before = self.calls
+        operation()
+        return self.calls - before
+
+
+def average(kind: Any, n: int, policy: Any, page_size: int | None, pushes: int) -> tuple[float, int]:
+    """Combines a push, on average and at most, in a window of n elements that slides on by `pushes`."""
+    counter = Counter()
+    window = kind(counter.monoid, policy, page_size=page_size)
+    window.extend([1] * n)
+    start = counter.calls
+    most = 0
+    for _ in range(pushes):
+        before = counter.calls
+        result = window.push(1)
+        most = max(most, counter.calls - before)
+    assert result == len(window) == n
+    return (counter.calls - start) / pushes, most
+
+
+@pytest.mark.parametrize("page_size", [2, 4, 64, None])
+@pytest.mark.parametrize("policy", [CountWindow, TimeWindow])
+@pytest.mark.parametrize("n", [1 << 10, 1 << 13, 3000])
+def test_amortized_is_constant(n: int, policy: Any, page_size: int | None) -> None:
+    mean, _ = average(AmortizedMTA, n, policy(n), page_size, 3 * n)
+    assert mean <= CONSTANT
+
+
+@pytest.mark.parametrize("page_size", [2, None])
+def test_amortized_is_flat(page_size: int | None) -> None:
+    means = [average(AmortizedMTA, n, CountWindow(n), page_size, 2 * n)[0] for n in (1 << 10, 1 << 12, 1 << 15)]
+    assert max(means) <= CONSTANT
+    assert max(means) - min(means) <= 0.25
+
+
+def test_amortized_is_flat_up_to_a_million() -> None:
+    n = 1 << 20
+    mean, _ = average(AmortizedMTA, n, CountWindow(n), None, n)
+    assert mean <= CONSTANT
+
+
+@pytest.mark.parametrize("page_size", [2, 4, 64, None])
+@pytest.mark.parametrize("policy", [CountWindow, TimeWindow])
+@pytest.mark.parametrize("n", [1 << 10, 3000])
+def test_log_is_logarithmic(n: int, policy: Any, page_size: int | None) -> None:
+    mean, most = average(LogMTA, n, policy(n), page_size, 2 * n)
+    assert mean <= LOG * math.log2(n)
+    # the levels inside a page are made when the head enters it
+    assert most <= LOG * math.log2(n) + (page_size or 1024)
+
+
+@pytest.mark.parametrize("kind", [LogMTA, AmortizedMTA])
+@pytest.mark.parametrize("page_size", [2, 4, None])
+@pytest.mark.parametrize("n", [1 << 12, 5000])
+def test_bulk_eviction(kind: Any, page_size: int | None, n: int) -> None:
+    """Whatever is evicted at once: a page of combines a tier."""
+    size = page_size or 1024
+    tiers = math.ceil(math.log(n, size))
+    for k in (1, 2, 3, size - 1, size, size + 1, n // 2, n - size - 1, n - 2, n - 1):
+        counter = Counter()
+        window = kind(counter.monoid, page_size=page_size)
+        window.extend([1] * n)
+        assert counter.during(lambda window=window, k=k: window.evict(k)) <= tiers * 2 * size
+        counter.calls = 0
+        assert window.query() == n - k
+        assert counter.calls <= (1 if kind is AmortizedMTA else LOG * math.log2(n) + 2 * size)
+
+
+@pytest.mark.parametrize("page_size", [2, 4, None])
+def test_insertion_alone(page_size: int | None) -> None:
+    """One for R1, and one for the forest."""
+    counter = Counter()
+    window = AmortizedMTA(counter.monoid, page_size=page_size)
+    assert counter.during(lambda: [window.insert(1) for _ in range(10_000)]) <= 2 * 10_000
+    assert counter.during(window.query) <= 1
+    assert counter.during(window.query) <= 1
+
+
+@pytest.mark.parametrize("page_size", [2, 4, None])
+def test_growing_and_shrinking_at_random_is_constant_too(page_size: int | None) -> None:
+    counter = Counter()
+    window = AmortizedMTA(counter.monoid, page_size=page_size)
+    operations = 0
+    for burst in range(60):
+        for _ in range(37 * (1 + burst % 7)):
+            window.insert(1)
+            operations += 1
+        for _ in range(min(len(window), 41 * (1 + burst % 5))):
+            window.evict()
+            operations += 1
+        assert window.query() == len(window)
+    assert counter.calls <= CONSTANT * operations
+
+
+@pytest.mark.parametrize("kind", [LogMTA, AmortizedMTA])
+@pytest.mark.parametrize("page_size", [2, 4, None])
+def test_slide_is_constant_a_row(kind: Any, page_size: int | None) -> None:
+    counter = Counter()
+    n = 1 << 13
+    window = kind(counter.monoid, CountWindow(n), page_size=page_size)
+    window.extend([1] * n)
+    assert counter.during(lambda: window.slide([1] * 2 * n)) <= 8 * 2 * n
+
+
+@pytest.mark.parametrize("kind", [LogMTA, AmortizedMTA])
+@pytest.mark.parametrize("page_size", [2, 4, None])
+def test_range_query_is_logarithmic(kind: Any, page_size: int | None) -> None:
+    n = 1 << 12
+    counter = Counter()
+    window = kind(counter.monoid, page_size=page_size)
+    window.extend([1] * n)
+    for t0, t1 in ((0, n - 1), (1, n - 2), (5, 6), (n // 2 - 1, n // 2), (1000, 3000)):
+        calls = counter.during(lambda t0=t0, t1=t1: operator.call(window.range_query, t0, t1))
+        assert calls <= 2 * (page_size or 1024) * math.ceil(math.log(n, page_size or 1024))

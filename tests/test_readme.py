@@ -1,0 +1,44 @@
+"""Every block of Python in the documentation runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks() -> list[tuple[str, int, str]]:
+    """File, line and text of each."""
+    found = []
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        text = path.read_text()
+        for match in BLOCK.finditer(text):
+            line = text.count("\n", 0, match.start(1)) + 1
+            found.append((path.name, line, match[1]))
+    return found
+
+
+def test_there_are_blocks() -> None:
+    assert sum(name == "README.md" for name, _, _ in blocks()) >= 3
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "code"), [pytest.param(*block, id=f"{block[0]}:{block[1]}") for block in blocks()]
+)
+def test_block_runs(
+    name: str,
+    line: int,
+    code: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    # as many empty lines as are before it, so that a traceback names the line of the document
+    exec(compile("\n" * (line - 1) + code, name, "exec"), {"__name__": "__main__"})
+    if "print(window.push(21.5" in code:
+        assert capsys.readouterr().out.split() == ["21.5", "21.5", "[22.4", "21.", "]", "1"]
