@@ -16,7 +16,7 @@ import numpy as np
 from mta.forest import Forest
 from mta.merge import boundaries
 from mta.monoids.base import Array
-from mta.policies import Limits, Side
+from mta.policies import FINE, Limits, Side
 from mta.stack import Leaves, Stack
 from mta.states import NOTHING, Layout, Run
 
@@ -72,7 +72,7 @@ class Heads:
     def rows_that_keep(self, leaf: int, time: Any, start: int, stop: int) -> int:
         """The end of the rows, from `start` on, whose windows hold a leaf with this time."""
         for cuts, side in self.cuts:
-            other = "left" if side == "right" else "right"
+            other: Side = "left" if side == "right" else "right"
             stop = start + int(cuts[start:stop].searchsorted(time, other))
         if self._count is not None:
             stop = max(start, min(stop, leaf + self._count - self._base))
@@ -222,8 +222,9 @@ def join_results(parts: list[Any]) -> Any:
 
 
 def _cuts(times: Array, span: float, rounded: Callable[[float], int]) -> Array:
-    """`Limits.cuts` of whole columns; the difference of whole numbers must not wrap where it leaves 64 bits."""
-    if times.dtype.kind == "f" or span >= 2**62:
+    """`Limits.cuts` of a column; the difference of whole numbers must not wrap where it leaves 64 bits."""
+    fine = isinstance(span, float) and max(abs(int(times[0])), abs(int(times[-1]))) < FINE
+    if times.dtype.kind == "f" or span >= 2**62 or fine:
         return times - (math.inf if span > 2**1000 else float(span))
     span = rounded(span)
     return np.maximum(times, span - 2**63) - span

@@ -141,5 +141,5 @@ def check_matches(
     ):
         if then != now:
             raise ManifestMismatch(
-                f"the window {name!r} was checkpointed with the {what} {then}; it cannot be restored with {now}"
+                f"the window {name!r} was checkpointed with the {what} {then}, not {now}; restore it as it was"
             )

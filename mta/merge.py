@@ -51,4 +51,5 @@ def _counted(times: Array, cuts: Array) -> Array:
     low = times[0]
     table = np.bincount(times - (low - 1))
     np.cumsum(table, out=table)
-    return table.take(cuts - (low - 1), mode="clip")
+    found: Array = table.take(cuts - (low - 1), mode="clip")
+    return found

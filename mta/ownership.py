@@ -143,7 +143,7 @@ class Ownership:
         epoch = decode_root(self._name, found[0]).epoch
         return (
             f"another writer took over the window {self._name!r} in {self._store!r} (epoch {epoch}, this "
-            f"writer has {self.root.epoch}); this one must stop, and what it did since its last checkpoint is void"
+            f"writer has {self.root.epoch}); this one must stop, and nothing since its last checkpoint counts"
         )
 
     def _not_found(self, root: Root | None, number: int | None) -> str:

@@ -20,6 +20,9 @@ Predicate: TypeAlias = Callable[[Any, Any], bool]
 #: which of equal times a cut leaves on its left, as NumPy's searchsorted has it
 Side: TypeAlias = Literal["left", "right"]
 
+#: From here on, floats have no fractions, and would round a difference.
+FINE = 2**52
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -42,7 +45,7 @@ class Limits:
     def cuts(self, youngest: float) -> list[tuple[float, Side]]:
         """What a time is compared with: it is kept if it is > (right) or >= (left) than the cut.
 
-        Between whole times the difference is a whole number: floats would round it beyond 2^53.
+        Where whole times are so large that a float has no fractions, the cut is a whole number too.
         """
         found: list[tuple[float, Side]] = []
         if self.open_span is not None:
@@ -218,7 +221,8 @@ def _leading(state: Any, field: str | None) -> Any:
 
 
 def _whole(span: float, time: float, rounded: Callable[[float], int]) -> float:
-    return rounded(span) if isinstance(time, int) and isinstance(span, float) and span < math.inf else span
+    exact = isinstance(time, int) and isinstance(span, float) and abs(time) >= FINE and span < math.inf
+    return rounded(span) if exact else span
 
 
 def _least(a: Any, b: Any) -> Any:

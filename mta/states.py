@@ -194,7 +194,7 @@ class ColumnLayout(Layout):
     def prefixes(self, states: Run) -> Columns:
         return self.monoid.prefix_columns(states)
 
-    def suffixes(self, states: Run, seed: Any = NOTHING) -> Columns:
+    def suffixes(self, states: Run, seed: Any = NOTHING) -> Run:
         return self.followed_by(self.monoid.suffix_columns(states), seed)
 
     def lower(self, states: Run) -> Any:
@@ -271,7 +271,7 @@ class ObjectLayout(Layout):
 
     def prefixes(self, states: Run) -> list[Any]:
         combine = self.monoid.combine
-        out = states[:1]
+        out: list[Any] = states[:1]
         for state in states[1:]:
             out.append(combine(out[-1], state))
         return out
@@ -338,7 +338,8 @@ def batch_rows(monoid: Monoid, values: Any) -> Sequence[Any]:
         _refuse_unequal(dict(zip(monoid.fields, map(len, columns), strict=True)))
         return [dict(zip(monoid.fields, row, strict=True)) for row in zip(*columns, strict=True)]
     _refuse_scalars(monoid, values)
-    return _listed(values)
+    rows: Sequence[Any] = _listed(values)
+    return rows
 
 
 def _named_columns(monoid: Monoid, values: Any) -> tuple[Any, ...]:

@@ -214,7 +214,7 @@ class StoredPages:
             self._dead[tier] = number
             for pages in (self._buffer, self._cache, self._arriving):
                 for name in [name for name in pages if name[0] == tier and name[1] < number]:
-                    del pages[name]  # type: ignore[attr-defined]
+                    del pages[name]
         stored = self._stored.get(tier)
         if stored is not None and self._deletable(tier, stored) - stored.start >= DELETE_AT_LEAST:
             self._start_deleting()

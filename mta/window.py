@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
@@ -64,8 +65,9 @@ class MonoidTreeAggregator(ABC):
         self._layout = layout_of(monoid)
         self._limits = Limits() if policy is None else policy.limits()
         # called for each element, so looked up once
-        plain = isinstance(monoid, ColumnarMonoid) and not monoid.fields
-        self._row = monoid.check_row if plain else monoid.row
+        self._row: Callable[[Any], Any] = monoid.row
+        if isinstance(monoid, ColumnarMonoid) and not monoid.fields:
+            self._row = monoid.check_row
         self._lift = monoid.lift_row
         self._combine = monoid.combine
         self._lower = monoid.lower

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -63,7 +62,7 @@ def test_amortized_is_constant(n: int, policy: Any, page_size: int | None) -> No
 def test_amortized_is_flat(page_size: int | None) -> None:
     means = [average(AmortizedMTA, n, CountWindow(n), page_size, 2 * n)[0] for n in (1 << 10, 1 << 12, 1 << 15)]
     assert max(means) <= CONSTANT
-    assert max(means) - min(means) <= 0.25
+    assert max(means[1:]) <= means[0] + 0.1
 
 
 def test_amortized_is_flat_up_to_a_million() -> None:
@@ -78,8 +77,9 @@ def test_amortized_is_flat_up_to_a_million() -> None:
 def test_log_is_logarithmic(n: int, policy: Any, page_size: int | None) -> None:
     mean, most = average(LogMTA, n, policy(n), page_size, 2 * n)
     assert mean <= LOG * math.log2(n)
-    # the levels inside a page are made when the head enters it
-    assert most <= LOG * math.log2(n) + (page_size or 1024)
+    # a page is folded when it is full, and the levels inside it are made when the head enters it
+    size = page_size or 1024
+    assert most <= LOG * math.log2(n) + 2 * size * math.ceil(math.log(n, size))
 
 
 @pytest.mark.parametrize("kind", [LogMTA, AmortizedMTA])
@@ -96,7 +96,7 @@ def test_bulk_eviction(kind: Any, page_size: int | None, n: int) -> None:
         assert counter.during(lambda window=window, k=k: window.evict(k)) <= tiers * 2 * size
         counter.calls = 0
         assert window.query() == n - k
-        assert counter.calls <= (1 if kind is AmortizedMTA else LOG * math.log2(n) + 2 * size)
+        assert counter.calls <= (1 if kind is AmortizedMTA else LOG * math.log2(n) + 2 * size * tiers)
 
 
 @pytest.mark.parametrize("page_size", [2, 4, None])
@@ -143,5 +143,5 @@ def test_range_query_is_logarithmic(kind: Any, page_size: int | None) -> None:
     window = kind(counter.monoid, page_size=page_size)
     window.extend([1] * n)
     for t0, t1 in ((0, n - 1), (1, n - 2), (5, 6), (n // 2 - 1, n // 2), (1000, 3000)):
-        calls = counter.during(lambda t0=t0, t1=t1: operator.call(window.range_query, t0, t1))
+        calls = counter.during(lambda t0=t0, t1=t1: window.range_query(t0, t1))
         assert calls <= 2 * (page_size or 1024) * math.ceil(math.log(n, page_size or 1024))
