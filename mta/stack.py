@@ -152,6 +152,6 @@ class Stack:
     def _read_ahead(self, page: int) -> None:
         """The head walks: asks for the pages that it will come to next."""
         forest = self._forest
-        depth = max(3, min(64, 4096 >> forest.shift))
+        depth = max(8, min(64, 4096 >> forest.shift))
         last = forest.tails[0].start >> forest.shift
         forest.pages.prefetch([(0, number) for number in range(page + 1, min(page + 1 + depth, last))])

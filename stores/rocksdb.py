@@ -33,6 +33,10 @@ TOKEN_BYTES = 16
 BATCH_BYTES = 2 << 20
 LIST_CHUNK = 1000
 
+#: Pages go through the log where roots are swapped at least this often, in bytes of pages. The log costs more
+#: than all else of a write, but without it a swap has to flush what was put before it.
+LOGGED_BYTES = 16 << 20
+
 READ_ONLY = ("Read-only file system", "Permission denied", "Operation not permitted")
 FULL = ("No space left on device", "Disk quota exceeded", "File too large")
 
@@ -74,8 +78,30 @@ class _Database:
         self.directory = directory
         self.users = 0
         self.swapping = threading.Lock()
+        self.logging = threading.Lock()
+        #: bytes of pages put since the last root was swapped, and whether they are in the log
+        self.since_swap = 0
+        self.logged = False
+        self.unlogged = False
         os.makedirs(directory, exist_ok=True)
         self.rocks: Any = rocksdict.Rdict(directory, options=_settings())
+
+
+    def put(self, batch: Any, size: int) -> None:
+        with self.logging:
+            self.since_swap += size
+            if self.since_swap > LOGGED_BYTES:
+                self.logged = False
+            self.unlogged = self.unlogged or not self.logged
+            self.rocks.write(batch, None if self.logged else _unlogged())
+
+    def settle(self) -> None:
+        """Before a root is swapped: what is not in the log is flushed to files."""
+        with self.logging:
+            if self.unlogged:
+                self.rocks.flush(True)
+            self.logged = self.since_swap <= LOGGED_BYTES
+            self.since_swap, self.unlogged = 0, False
 
 
 _databases: dict[str, _Database] = {}
@@ -116,9 +142,12 @@ class RocksDBStore(Store):
             batch.put(_page(key), value)
             size += len(value)
             if size >= BATCH_BYTES:
-                self._write("put_many", batch)
+                self._put(batch, size)
                 batch, size = rocksdict.WriteBatch(raw_mode=True), 0
-        self._write("put_many", batch)
+        self._put(batch, size)
+
+    def _put(self, batch: Any, size: int) -> None:
+        self._call("put_many", lambda database: database.put(batch, size))
 
     def _get_many(self, keys: list[str]) -> list[bytes | None]:
         wanted = [_page(key) for key in keys]
@@ -153,6 +182,7 @@ class RocksDBStore(Store):
             with database.swapping:
                 if _token(database, name) != expected_token:
                     raise Conflict(name)
+                database.settle()
                 # Pages and roots share one log, so this makes the pages before it durable too.
                 database.rocks.put(_root(name), token + data, write_opt=_synced())
 
@@ -257,6 +287,12 @@ def _root(name: str) -> bytes:
 def _token(database: _Database, name: str) -> bytes | None:
     stored: bytes | None = database.rocks.get(_root(name))
     return None if stored is None else stored[:TOKEN_BYTES]
+
+
+def _unlogged() -> Any:
+    options = rocksdict.WriteOptions()
+    options.disable_wal = True
+    return options
 
 
 def _synced() -> Any:
