@@ -18,7 +18,7 @@ from mta.manifest import Version
 from mta.policies import Limits
 from mta.stack import Stack
 from mta.states import NOTHING
-from mta.window import MonoidTreeAggregator
+from mta.window import NEAR, MonoidTreeAggregator
 
 #: R0 has to be read off the stack's leaves: a batch has moved the head.
 _STALE: Any = object()
@@ -95,11 +95,12 @@ class AmortizedMTA(MonoidTreeAggregator):
         if stack.boundary != boundary:
             self._r1 = NOTHING
         self._r0, self._coming = _STALE, []
+        if head > self._head + NEAR:
+            self._r0 = leaves.total(self._layout, head)
+            return leaves.times(head, head + 1)
         coming = leaves.stack(self._layout, head)
         self._r0, self._coming = coming.pop(), coming
-        times: list[Any] = leaves.page.times[head - leaves.start :].tolist()
-        times.reverse()
-        return times
+        return leaves.times(head, leaves.stop)
 
     def _clear(self) -> None:
         self._stack = Stack(self._forest)

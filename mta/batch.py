@@ -224,7 +224,10 @@ def join_results(parts: list[Any]) -> Any:
 def _cuts(times: Array, span: float, rounded: Callable[[float], int]) -> Array:
     """`Limits.cuts` of a column; the difference of whole numbers must not wrap where it leaves 64 bits."""
     fine = isinstance(span, float) and max(abs(int(times[0])), abs(int(times[-1]))) < FINE
-    if times.dtype.kind == "f" or span >= 2**62 or fine:
+    if times.dtype.kind == "f" or fine or span == math.inf:
         return times - (math.inf if span > 2**1000 else float(span))
-    span = rounded(span)
-    return np.maximum(times, span - 2**63) - span
+    whole = min(rounded(span), 2**64)
+    while whole:
+        part = min(whole, 2**62)
+        times, whole = np.maximum(times, part - 2**63) - part, whole - part
+    return times

@@ -82,9 +82,11 @@ class Checkpoints:
         named = {
             part for version in self._ownership.root.versions for tail in version.tails for part in tail.parts
         }
-        gone = self._parts - named
+        # a part whose commit failed has the key of the longer one that was written in its place
+        needed = {part.key(self._name) for part in named}
+        gone = {part.key(self._name) for part in self._parts} - needed
         self._parts &= named
-        return [part.key(self._name) for part in gone]
+        return sorted(gone)
 
     # -- in ---------------------------------------------------------------------------------------------
 

@@ -32,6 +32,9 @@ def check_batch_times(times: Any, count: int) -> Array:
         column = np.array(times)
     elif isinstance(times, (list, tuple, range)):
         column = column_of(list(times))
+        if any(isinstance(time, bool) for time in times):
+            column = column.astype(object)  # which is checked one by one
+            column[:] = list(times)
     else:
         raise TypeError(f"times is a sequence or an array of numbers, got {times!r}")
     if column.ndim != 1 or len(column) != count:

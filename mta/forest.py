@@ -117,7 +117,8 @@ class Forest:
         for number, page in enumerate(pages, first):
             self.pages.put(tier, number, page)
         tail.start += len(times)
-        self._extend(tier + 1, times[size - 1 :: size], totals)
+        # a copy, since a view would keep the times of the whole batch
+        self._extend(tier + 1, times[size - 1 :: size].copy(), totals)
 
     def _seal(self, tail: Tail, page: Page, total: Any) -> None:
         """Hands a full page over to the page source and its aggregate to the tier above."""

@@ -12,7 +12,7 @@ from mta.batch import Outcome
 from mta.forest import Piece
 from mta.stack import Stack
 from mta.states import NOTHING
-from mta.window import MonoidTreeAggregator
+from mta.window import NEAR, MonoidTreeAggregator
 
 
 class LogMTA(MonoidTreeAggregator):
@@ -39,7 +39,9 @@ class LogMTA(MonoidTreeAggregator):
     def _seek(self, head: int) -> list[Any]:
         page_end = ((head >> self._forest.shift) + 1) << self._forest.shift
         self._forest.load_cover(head, self._tail)
-        leaves = self._forest.read([Piece(0, head, min(page_end, self._tail))])[0]
+        near = head <= self._head + NEAR
+        stop = min(page_end, self._tail) if near else head + 1
+        leaves = self._forest.read([Piece(0, head, stop)])[0]
         times: list[Any] = leaves.times.tolist()
         times.reverse()
         return times

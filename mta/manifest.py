@@ -78,7 +78,11 @@ class Extents:
 
     def taken_over(self, tail: int, epoch: int) -> Extents:
         """The extents of a writer that goes on from `tail` under a new epoch."""
-        closed = tuple((old, tail if end is None else end) for old, end in self.ends)
+        closed: list[tuple[int, int]] = []
+        for old, open_end in self.ends:
+            end = tail if open_end is None else open_end
+            if not closed or closed[-1][1] >> self.shift < end >> self.shift:  # else it filled no page
+                closed.append((old, end))
         return replace(self, ends=(*closed, (epoch, None)))
 
     def behind(self, head: int) -> Extents:

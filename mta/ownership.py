@@ -10,8 +10,11 @@ import os
 import socket
 import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
+
+import xxhash
 
 from mta.errors import Fenced, WindowExists, WindowNotFound
 from mta.manifest import Extents, Root, Version, decode_root, encode_root
@@ -33,6 +36,8 @@ class Ownership:
         self._renewed = 0.0
         #: the last version that this writer's window goes on from
         self._lineage = 0
+        #: digests of roots that were swapped in without an answer, so that they may be there or not
+        self._unanswered: set[bytes] = set()
         self.root = Root(0, page_size)
         #: of the pages that this window reads and writes
         self.extents: Extents | None = None
@@ -99,22 +104,39 @@ class Ownership:
                 self._store.delete_root(self._name, self._token)
 
     def _next(self, root: Root) -> Root:
-        # never an epoch again, not even after the window was removed: a zombie may still write under it
-        epoch = max(root.epoch + 1, time.time_ns() // 1_000_000)
-        return replace(root, epoch=epoch, owner=this_process(), lease=self._until())
+        return replace(root, epoch=next_epoch(root.epoch), owner=this_process(), lease=self._until())
 
     def _swap(self, root: Root, expected: Token | None) -> None:
         data = encode_root(self._name, root)
-        try:
-            self._token = self._store.swap_root(self._name, data, expected)
-        except Conflict:
-            found = self._store.read_root(self._name)
-            if found is None or not self._is_mine(found[0]):
-                raise Fenced(self._fenced(found)) from None
-            # an earlier swap was done, and only its answer was lost
-            self._token = found[1] if found[0] == data else self._store.swap_root(self._name, data, found[1])
-        self.root = root
+        token: Token | None = None
+        while token is None:
+            try:
+                token = self._store.swap_root(self._name, data, expected)
+            except Conflict:
+                expected, done = self._expected_instead(data)
+                token = expected if done else None
+            except BaseException:
+                self._unanswered.add(xxhash.xxh3_64_digest(data))
+                raise
+        self._token, self.root = token, root
+        self._unanswered.clear()
         self._renewed = time.time()
+
+    def _expected_instead(self, data: bytes) -> tuple[Token, bool]:
+        """The token of the root as it is, if an earlier swap was done and only its answer was lost.
+
+        And whether it was the swap of this data.
+        """
+        found = self._store.read_root(self._name)
+        if found is None or not self._is_mine(found[0]):
+            raise Fenced(self._fenced(found)) from None
+        if found[0] != data and xxhash.xxh3_64_digest(found[0]) not in self._unanswered:
+            raise Fenced(
+                f"the root of window {self._name!r} in {self._store!r} is not what this writer left: the store "
+                "went back to an earlier state, or a forked copy of this process writes too; this writer must "
+                "stop, and can go on by restore() from the last checkpoint that is there"
+            ) from None
+        return found[1], found[0] == data
 
     def _is_mine(self, data: bytes) -> bool:
         root = decode_root(self._name, data)
@@ -123,8 +145,13 @@ class Ownership:
     def check_hold(self) -> None:
         """Raises Fenced if another writer has taken over."""
         found = self._store.read_root(self._name)
-        if self._token is not None and (found is None or not self._is_mine(found[0])):
+        if self._token is not None and found is not None and not self._is_mine(found[0]):
             raise Fenced(self._fenced(found))
+
+    def knows_root(self) -> bool:
+        """Whether the root is as this writer left it: nobody took over, and no commit is in doubt."""
+        found = self._store.read_root(self._name)
+        return found is not None and found[1] == self._token
 
     def _renew(self) -> None:
         if self._lease is not None and time.time() > self._renewed + self._lease / 2:
@@ -175,9 +202,20 @@ class Ownership:
         return self.extents
 
 
+def next_epoch(epoch: int) -> int:
+    """An epoch that was never before, not even of a window that was removed: a zombie may still have it."""
+    return max(epoch + 1, time.time_ns() // 1000)
+
+
 @cache
 def _host() -> str:
-    return socket.gethostname()
+    """The host and its process ids: two containers may share a name, but not what a process id means."""
+    parts = [socket.gethostname()]
+    with suppress(OSError), open("/proc/sys/kernel/random/boot_id") as boot:
+        parts.append(boot.read(8))
+    with suppress(OSError):
+        parts.append(os.readlink("/proc/self/ns/pid").strip("pid:[]"))
+    return "/".join(parts)
 
 
 def this_process() -> tuple[str, int, int]:
@@ -187,10 +225,11 @@ def this_process() -> tuple[str, int, int]:
 
 
 def started(pid: int) -> int | None:
-    """When a process of this host started, in ticks since the machine did; None if it is not there."""
+    """When a process of this host started, in ticks since the machine did; None if it is gone."""
     try:
         with open(f"/proc/{pid}/stat") as stat:
-            return int(stat.read().rpartition(")")[2].split()[19])
+            fields = stat.read().rpartition(")")[2].split()
+            return None if fields[0] in "ZX" else int(fields[19])
     except (OSError, ValueError, IndexError):
         return None
 

@@ -114,7 +114,8 @@ class TimeWindow(Policy):
     def __init__(self, d: float, closed: Literal["right", "both"] = "right") -> None:
         if closed not in ("right", "both"):
             raise ValueError(f'TimeWindow(closed=...) is "right" or "both", got {closed!r}')
-        if isinstance(d, bool) or not (hasattr(d, "__index__") or hasattr(d, "__float__")):
+        number = isinstance(d, (int, float)) or hasattr(d, "__index__") or hasattr(d, "dtype")
+        if isinstance(d, bool) or not number or getattr(getattr(d, "dtype", None), "kind", "i") not in "iuf":
             raise TypeError(f"TimeWindow takes a number in the unit of the window's times, got {d!r}")
         if not (d > 0 or (d == 0 and closed == "both")):
             raise ValueError(f"TimeWindow must be longer than 0, got {d!r}")

@@ -52,6 +52,17 @@ class Leaves:
             self._suffixes = layout.suffixes(self.page.states(layout))
         return self._suffixes
 
+    def times(self, start: int, stop: int) -> list[Any]:
+        """Times of leaves, the oldest last."""
+        times: list[Any] = self.page.times[start - self.start : stop - self.start].tolist()
+        times.reverse()
+        return times
+
+    def total(self, layout: Layout, head: int) -> Any:
+        """What R0 is at `head`."""
+        part = self.page.cut(layout, head - self.start, self.stop - self.start)
+        return layout.join(layout.fold(part.states(layout)), self.rest)
+
     def stack(self, layout: Layout, head: int) -> list[Any]:
         """What R0 is at each leaf from `head` on, to be popped in that order."""
         part = self.page.cut(layout, head - self.start, self.stop - self.start)

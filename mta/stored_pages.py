@@ -44,6 +44,9 @@ class Keys(Protocol):
     def check_hold(self) -> None:
         """Raises Fenced if another writer has taken the window over."""
 
+    def knows_root(self) -> bool:
+        """Whether the root is as this writer left it: nobody took over, and no commit is in doubt."""
+
 
 class StoredPages:
     def __init__(
@@ -127,7 +130,9 @@ class StoredPages:
                 for name, page in batch:
                     if self._buffer.get(name) is page:
                         del self._buffer[name]
-                        self._remember(name, page)
+                        # pages that the head will not come to soon would only displace those it will
+                        if name[1] < self._dead.get(name[0], 0) + self._cached // 2:
+                            self._remember(name, page)
 
     # -- in ---------------------------------------------------------------------------------------------
 
@@ -255,6 +260,8 @@ class StoredPages:
         with self._lock:
             self._buffer.clear()
         with suppress(StoreError):  # what cannot be deleted now is left for `mta gc`
+            if not self._keys.knows_root():
+                return  # what this writer takes for uncommitted may be another's, or committed after all
             self._delete()
             for tier, stored in self._stored.items():
                 start = max(stored.start, committed.get(tier, 0))

@@ -314,8 +314,9 @@ class MonoidTreeAggregator(ABC):
 
     @abstractmethod
     def _seek(self, head: int) -> list[Any]:
-        """Makes `head` < tail the oldest element; returns the times from it on in its page, in reverse.
+        """Makes `head` < tail the oldest element; returns its time, behind those that follow in its page.
 
+        Those that follow are left out after a leap, where nothing says that the head will walk on from there.
         Changes nothing if a page cannot be read.
         """
 
@@ -357,7 +358,7 @@ class MonoidTreeAggregator(ABC):
             raise self._out_of_order(time)
         row = self._row(value)
         state = self._lift(row)
-        if self._stored and type(row) not in (float, int, str):
+        if self._stored and (type(row) not in (float, int, str) or not self._tail):
             self._check_storable(row, state)
         if not (self._tail + 1) & (self.page_size - 1):
             self._pages.admit()
