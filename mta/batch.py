@@ -104,11 +104,9 @@ def slide(window: MonoidTreeAggregator, batch: Batch) -> Outcome:
     seeing = heads.rows_that_keep(base - 1, window._youngest, 0, count) if len(window) else 0
     walk = _Walk(window, heads)
     if seeing:
-        prefixes = layout.prefixes(layout.cut(states, 0, seeing))
-        walk.go(prefixes, seeing)
+        walk.go(states, seeing)
         if seeing == count:
-            younger = layout.join(walk.younger, layout.at(prefixes, count - 1))
-            return Outcome(join_results(walk.results), walk.head, walk.oldest, walk.stack, younger)
+            return Outcome(join_results(walk.results), walk.head, walk.oldest, walk.stack, walk.younger)
     firsts = heads.among(batch.times, base, seeing, count) - base
     folds = window_folds(layout, states, firsts, seeing)
     results = join_results([*walk.results, layout.lower(folds)])
@@ -122,34 +120,46 @@ class _Walk:
     def __init__(self, window: MonoidTreeAggregator, heads: Heads) -> None:
         self._window, self._heads = window, heads
         self.stack = window._walker()
-        self.younger = window._younger()
+        #: the aggregate from the stack's boundary to the batch, and that of the batch's rows so far
+        self._between = window._younger()
+        self._so_far: Any = NOTHING
         self.head = window._head
         self.oldest = window._oldest
         self.results: list[Any] = []
 
-    def go(self, prefixes: Run, stop: int) -> None:
+    @property
+    def younger(self) -> Any:
+        """The aggregate from the stack's boundary on, as far as the walk has come."""
+        return self._window._layout.join(self._between, self._so_far)
+
+    def go(self, states: Run, stop: int) -> None:
         layout, row = self._window._layout, 0
         if self.stack.leaves is None:
-            row = self._before_any_leaves(prefixes, stop)
+            row = self._before_any_leaves(states, stop)
         while row < stop:
             leaves = self._enter(row)
             end = self._heads.rows_that_keep(leaves.stop - 1, leaves.page.times[-1], row, stop)
             firsts = self._heads.among(leaves.page.times, leaves.start, row, end)
             np.maximum(firsts, self.head, out=firsts)
             rest = layout.join(leaves.rest, self.younger)
-            suffixes = layout.take(leaves.suffixes(layout), firsts - leaves.start)
-            states = layout.combine(layout.followed_by(suffixes, rest), layout.cut(prefixes, row, end))
-            self.results.append(layout.lower(states))
+            suffixes = take(layout, leaves.suffixes(layout), firsts - leaves.start)
+            self._answer(layout.followed_by(suffixes, rest), layout.cut(states, row, end))
             self.head, row = int(firsts[-1]), end
             self.oldest = leaves.page.times[self.head - leaves.start].item()
 
-    def _before_any_leaves(self, prefixes: Run, stop: int) -> int:
+    def _answer(self, older: Run, states: Run) -> None:
+        """The results of some rows, whose windows hold an older part each and the rows up to them."""
+        layout = self._window._layout
+        prefixes = layout.prefixes(states)
+        self.results.append(layout.lower(layout.combine(older, prefixes)))
+        self._so_far = layout.join(self._so_far, layout.at(prefixes, layout.length(prefixes) - 1))
+
+    def _before_any_leaves(self, states: Run, stop: int) -> int:
         """Rows that evict nothing, while there is no stack yet: what is there is one state."""
-        window, layout = self._window, self._window._layout
         idle = self._heads.rows_that_keep(self.head, self.oldest, 0, stop)
         if idle:
-            states = layout.preceded_by(window._total(), layout.cut(prefixes, 0, idle))
-            self.results.append(layout.lower(states))
+            layout = self._window._layout
+            self._answer(layout.gather([self._window._total()]), layout.cut(states, 0, idle))
         return idle
 
     def _enter(self, row: int) -> Leaves:
@@ -157,7 +167,7 @@ class _Walk:
         boundary = self.stack.boundary
         leaves = self.stack.seek(head)
         if self.stack.boundary != boundary:
-            self.younger = NOTHING
+            self._between = NOTHING
         self.head = head
         return leaves
 
@@ -178,7 +188,7 @@ def window_folds(layout: Layout, states: Run, firsts: Array, start: int) -> Run:
         prefixes = layout.prefixes(layout.cut(states, row, end))
         if both > row:
             suffixes = layout.suffixes(layout.cut(states, first, row))
-            suffixes = layout.take(suffixes, firsts[row - start : both - start] - first)
+            suffixes = take(layout, suffixes, firsts[row - start : both - start] - first)
             parts.append(layout.combine(suffixes, layout.cut(prefixes, 0, both - row)))
         if end > both:
             parts.append(layout.cut(prefixes, max(both, row) - row, end - row))
@@ -210,6 +220,14 @@ def _suffixes_reversed(combine: Any, items: list[Any]) -> list[Any]:
     for item in reversed(items):
         out.append(combine(item, out[-1]) if out else item)
     return out
+
+
+def take(layout: Layout, run: Run, indices: Array) -> Run:
+    """Entries by ascending indices; a view where they follow each other."""
+    first, count = int(indices[0]), len(indices)
+    if int(indices[-1]) - first == count - 1 and bool((indices[1:] > indices[:-1]).all()):
+        return layout.cut(run, first, first + count)
+    return layout.take(run, indices)
 
 
 def join_results(parts: list[Any]) -> Any:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mta import packing
 from mta.codec import decode_run, encode_run
-from mta.errors import ManifestMismatch, PagesLost
+from mta.errors import ManifestMismatch, PageCorrupt, PagesLost
 from mta.levels import Tail
 from mta.manifest import Part, Root, SavedTail, Version
 from mta.monoids.base import Monoid
@@ -70,7 +70,7 @@ class Checkpoints:
             return saved
         part = Part(tail.tier, self._ownership.root.epoch, saved.saved, tail.stop)
         young = tail.part(part.start, part.stop)
-        data = encode_run(self._layout, self._identity(part), tail.tier, young.times, young.run)
+        data = encode_run(self._layout, _identity(self._name, part), tail.tier, young.times, young.run)
         if len(data) <= INLINE:
             return SavedTail(tail.start, last.parts, data, tail.stop - saved.saved)
         documents[part.key(self._name)] = data
@@ -95,37 +95,48 @@ class Checkpoints:
         parts = [part for saved in version.tails for part in saved.parts]
         keys = [part.key(self._name) for part in parts]
         found = dict(zip(parts, self._store.get_many(keys), strict=True)) if keys else {}
-        tails = [self._load_tail(tier, saved, found) for tier, saved in enumerate(version.tails)]
+        tails = [
+            load_tail(self._store, self._name, self._layout, tier, saved, found)
+            for tier, saved in enumerate(version.tails)
+        ]
         self._tails = version.tails
         self._parts = {
             part for old in self._ownership.root.versions for tail in old.tails for part in tail.parts
         }
         return tails
 
-    def _load_tail(self, tier: int, saved: SavedTail, found: dict[Part, bytes | None]) -> Tail:
-        tail = Tail(self._layout, tier, saved.start)
-        for part in saved.parts:
-            data = found[part]
-            what = f"part {part.start} of tier {tier} of window {self._name!r}"
-            if data is None:
-                raise PagesLost(
-                    f"{what} is not in {self._store!r} (key {part.key(self._name)!r}); the store "
-                    "lost it: restore another version, or start the window anew"
-                )
-            self._append(tail, data, part, what)
-        if saved.inline:
-            part = Part(tier, 0, saved.saved, saved.saved + saved.inline_count)
-            self._append(tail, saved.inline, part, f"the tail of tier {tier} of window {self._name!r}")
-        return tail
 
-    def _append(self, tail: Tail, data: bytes, part: Part, what: str) -> None:
-        times, run = decode_run(self._layout, data, self._identity(part), tail.tier, what)
-        # a part that was written, but not committed, may have been written again with more behind it
-        count = part.stop - part.start
-        tail.append_run(times[:count], self._layout.cut(run, 0, count))
+def load_tail(
+    store: Store, name: str, layout: Layout, tier: int, saved: SavedTail, found: dict[Part, bytes | None]
+) -> Tail:
+    """A tier's tail out of its parts, as they were found in the store, and what stands in the manifest."""
+    tail = Tail(layout, tier, saved.start)
+    for part in saved.parts:
+        data = found[part]
+        what = f"part {part.start} of tier {tier} of window {name!r}"
+        if data is None:
+            raise PagesLost(
+                f"{what} is not in {store!r} (key {part.key(name)!r}); the store "
+                "lost it: restore another version, or start the window anew"
+            )
+        _append(layout, tail, data, name, part, what)
+    if saved.inline:
+        part = Part(tier, 0, saved.saved, saved.saved + saved.inline_count)
+        _append(layout, tail, saved.inline, name, part, f"the tail of tier {tier} of window {name!r}")
+    return tail
 
-    def _identity(self, part: Part) -> list[Any]:
-        return [self._name, "tail", part.tier, part.start]
+
+def _append(layout: Layout, tail: Tail, data: bytes, name: str, part: Part, what: str) -> None:
+    times, run = decode_run(layout, data, _identity(name, part), tail.tier, what)
+    # a part that was written, but not committed, may have been written again with more behind it
+    count = part.stop - part.start
+    if len(times) < count:
+        raise PageCorrupt(f"{what} holds {len(times)} entries, and the manifest names {count}")
+    tail.append_run(times[:count], layout.cut(run, 0, count))
+
+
+def _identity(name: str, part: Part) -> list[Any]:
+    return [name, "tail", part.tier, part.start]
 
 
 def fingerprint(policy: Policy | None) -> str:
@@ -143,5 +154,5 @@ def check_matches(
     ):
         if then != now:
             raise ManifestMismatch(
-                f"the window {name!r} was checkpointed with the {what} {then}, not {now}; restore it as it was"
+                f"the window {name!r} was checkpointed with the {what} {then}, not {now}; restore it so"
             )

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from mta.commands import add as operator_commands
+
 #: Exit codes: a mistake of the user's or of what was named, and Ctrl-C.
 MISTAKE, INTERRUPTED = 2, 130
 SECTIONS = ("slide", "push", "eviction", "memory")
@@ -22,9 +24,9 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    run: Callable[[argparse.Namespace], None] = options.run
+    run: Callable[[argparse.Namespace], int | None] = options.run
     try:
-        run(options)
+        return run(options) or 0
     except KeyboardInterrupt:
         return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:
@@ -35,7 +37,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if os.environ.get("MTA_TRACEBACK"):
             raise
         return _fail(str(error), MISTAKE)
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -44,8 +45,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_demo(commands)
+    operator_commands(commands, _count)
     bench = commands.add_parser("bench", help="measure, side by side with others")
-    _add_engine(bench.add_subparsers(title="benchmarks", metavar="BENCHMARK", required=True))
+    benchmarks = bench.add_subparsers(title="benchmarks", metavar="BENCHMARK", required=True)
+    _add_engine(benchmarks)
+    _add_durability(benchmarks)
     return parser
 
 
@@ -93,6 +97,24 @@ def _engine(options: argparse.Namespace) -> None:
     run(only=options.only, quick=options.quick, redis_url=options.redis, json_file=options.json)
 
 
+def _add_durability(benchmarks: Any) -> None:
+    durability = benchmarks.add_parser("durability", help="what checkpoints and restoring cost")
+    durability.add_argument("--json", type=Path, metavar="FILE", help="write all numbers to a file")
+    durability.add_argument(
+        "--quick", action="store_true", help="tiny sizes, only to see that everything runs"
+    )
+    durability.add_argument(
+        "--redis", metavar="URL", help="a Redis to use; by default one is started, and stopped in the end"
+    )
+    durability.set_defaults(run=_durability)
+
+
+def _durability(options: argparse.Namespace) -> None:
+    from mta.bench.durability import run
+
+    run(quick=options.quick, redis_url=options.redis, json_file=options.json)
+
+
 def _count(text: str) -> int:
     try:
         count = int(text.replace("_", "").replace(",", ""))
@@ -108,9 +130,10 @@ def _mistakes() -> tuple[type[Exception], ...]:
     from mta.bench.servers import NoServer
     from mta.bench.storage import BadStore
     from mta.errors import WindowError
+    from mta.operations.expressions import BadExpression
     from stores import StoreError
 
-    return (StoreError, WindowError, BadStore, NoServer, OSError)
+    return (StoreError, WindowError, BadStore, NoServer, BadExpression, OSError)
 
 
 def _fail(message: str, code: int) -> int:

@@ -132,9 +132,9 @@ class Ownership:
             raise Fenced(self._fenced(found)) from None
         if found[0] != data and xxhash.xxh3_64_digest(found[0]) not in self._unanswered:
             raise Fenced(
-                f"the root of window {self._name!r} in {self._store!r} is not what this writer left: the store "
-                "went back to an earlier state, or a forked copy of this process writes too; this writer must "
-                "stop, and can go on by restore() from the last checkpoint that is there"
+                f"the root of window {self._name!r} in {self._store!r} is not what this writer left: the "
+                "store went back to an earlier state, or a forked copy of this process writes too; this "
+                "writer must stop, and can go on by restore() from the last checkpoint that is there"
             ) from None
         return found[1], found[0] == data
 
@@ -234,7 +234,12 @@ def started(pid: int) -> int | None:
         return None
 
 
+def same_host(owner: tuple[str, int, int]) -> bool:
+    """Whether the process ids of this process and of an owner are of the same host, so that they compare."""
+    return owner[0] == _host()
+
+
 def surely_dead(owner: tuple[str, int, int]) -> bool:
     """Whether the process was on this host and is gone; elsewhere nobody can tell."""
-    host, pid, start = owner
-    return host == _host() and os.path.exists("/proc/self/stat") and started(pid) != start
+    _, pid, start = owner
+    return same_host(owner) and os.path.exists("/proc/self/stat") and started(pid) != start

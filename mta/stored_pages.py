@@ -197,8 +197,8 @@ class StoredPages:
                 self._keys.check_hold()
                 raise PagesLost(
                     f"page {number} of tier {tier} of window {self._window!r} is not in {self._store!r} "
-                    f"(key {key!r}); the store lost it, so the window cannot answer: restore it from a copy, "
-                    "or start the window anew"
+                    f"(key {key!r}); the store lost it, or the window was removed, so it cannot answer: "
+                    "restore it from a copy, or start the window anew"
                 )
             pages[tier, number] = decode_page(self._layout, data, self._window, tier, number)
         return pages

@@ -291,7 +291,7 @@ def _token(database: _Database, name: str) -> bytes | None:
 
 def _unlogged() -> Any:
     options = rocksdict.WriteOptions()
-    options.disable_wal = True
+    options.disable_wal = True  # type: ignore[method-assign, assignment]
     return options
 
 

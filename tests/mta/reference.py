@@ -1,4 +1,4 @@
-"""A window as the definitions have it: a list, all of it folded when asked. And the monoids it is tried with."""
+"""A window as the definitions have it: a list, folded when asked. And the monoids it is tried with."""
 
 from __future__ import annotations
 
@@ -114,13 +114,18 @@ class Definition:
 def same(a: Any, b: Any) -> bool:
     """Equal, floats up to rounding, NaN equal to itself."""
     if isinstance(a, dict) or isinstance(b, dict):
-        return isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys() and all(
-            same(a[key], b[key]) for key in a
+        return (
+            isinstance(a, dict)
+            and isinstance(b, dict)
+            and a.keys() == b.keys()
+            and all(same(a[key], b[key]) for key in a)
         )
     if isinstance(a, (tuple, list)):
         return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
     if isinstance(a, (float, np.floating)) and isinstance(b, (int, float, np.number)):
-        return bool(a == b or (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9))
+        return bool(
+            a == b or (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9)
+        )
     return bool(a == b)
 
 
@@ -149,7 +154,7 @@ def check_window(window: Any, model: Definition, label: Any = "") -> None:
 
 
 def matrices() -> Monoid:
-    """Products of 2 × 2 integer matrices: neither commutative nor invertible here, and soon beyond 64 bits."""
+    """Products of 2 × 2 integer matrices: they do not commute, and soon leave 64 bits."""
 
     def product(p: Any, q: Any) -> Any:
         a, b, c, d = p
@@ -170,7 +175,10 @@ def four_fields() -> Monoid:
 
 def object_fields() -> Monoid:
     return monoids.Fields(
-        text=monoids.Concat("label"), peak=monoids.Max("a"), where=monoids.ArgMax("b", "label"), n=monoids.Count()
+        text=monoids.Concat("label"),
+        peak=monoids.Max("a"),
+        where=monoids.ArgMax("b", "label"),
+        n=monoids.Count(),
     )
 
 

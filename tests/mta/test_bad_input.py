@@ -49,7 +49,9 @@ def store(request: Any) -> Any:
 class Subject:
     """A window with a past, its model, and a check that a refused call left both equal."""
 
-    def __init__(self, kind: Any, monoid: Any, values: list[Any], store: Any, page_size: Any, policy: Any = None) -> None:
+    def __init__(
+        self, kind: Any, monoid: Any, values: list[Any], store: Any, page_size: Any, policy: Any = None
+    ) -> None:
         self.window = kind(monoid, policy, store=store, page_size=page_size)
         self.model = Definition(monoid, policy)
         self.values = values
@@ -106,7 +108,9 @@ TIMES = [
 
 
 @pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize(("time", "error", "text"), TIMES, ids=lambda x: repr(x)[:25] if not callable(x) else "")
+@pytest.mark.parametrize(
+    ("time", "error", "text"), TIMES, ids=lambda x: repr(x)[:25] if not callable(x) else ""
+)
 def test_bad_times(numbers: Subject, call: str, time: Any, error: Any, text: str) -> None:
     numbers.refuses(error, text, lambda window: CALLS[call](window, 1, time))
 
@@ -152,7 +156,9 @@ def test_equal_times_are_fine(numbers: Subject) -> None:
     check_window(numbers.window, numbers.model)
 
 
-@pytest.mark.parametrize("time", [np.int64(20), np.float64(20.5), np.int8(20), np.float32(20.5), np.uint64(20)])
+@pytest.mark.parametrize(
+    "time", [np.int64(20), np.float64(20.5), np.int8(20), np.float32(20.5), np.uint64(20)]
+)
 def test_times_of_numpy_are_plain_numbers(numbers: Subject, time: Any) -> None:
     numbers.window.insert(1, time)
     numbers.model.insert(1, time.item())
@@ -186,7 +192,11 @@ def test_times_at_the_ends_of_64_bits(kind: Any, page_size: Any, policy: Any, st
         check_window(window, model)
 
 
-@pytest.mark.parametrize("policy", [CountWindow(2**70), TimeWindow(HUGE), TimeWindow(math.inf), TimeWindow(2**64)], ids=lambda p: repr(p)[:20])
+@pytest.mark.parametrize(
+    "policy",
+    [CountWindow(2**70), TimeWindow(HUGE), TimeWindow(math.inf), TimeWindow(2**64)],
+    ids=lambda p: repr(p)[:20],
+)
 def test_limits_that_nothing_reaches(kind: Any, page_size: Any, policy: Any) -> None:
     window = kind(monoids.Sum(), policy, page_size=page_size)
     assert window.slide([1, 2, 3], [-(2**63) + 1, 0, 2**63 - 1]).tolist() == [1, 3, 6]
@@ -213,7 +223,11 @@ VALUES: dict[str, tuple[Callable[[], Any], list[Any], list[tuple[Any, Any, str]]
         [1.5, 2.5],
         [(math.nan, ValueError, "NaN"), (None, TypeError, "None"), ("x", TypeError, "'x'")],
     ),
-    "geometric mean": (monoids.GeometricMean, [1, 2], [(-1, ValueError, "no negative.*-1"), (None, TypeError, "None")]),
+    "geometric mean": (
+        monoids.GeometricMean,
+        [1, 2],
+        [(-1, ValueError, "no negative.*-1"), (None, TypeError, "None")],
+    ),
     "argmax": (
         monoids.ArgMax,
         [(1, "a"), (2, "b")],
@@ -273,7 +287,9 @@ def test_bad_values(name: str, kind: Any, store: Any, page_size: Any) -> None:
         else:
             batch = [good[0], value]
         for call in ("extend", "slide"):
-            subject.refuses(error, "", lambda window, call=call, batch=batch: getattr(window, call)(batch, [50, 51]))
+            subject.refuses(
+                error, "", lambda window, call=call, batch=batch: getattr(window, call)(batch, [50, 51])
+            )
     subject.goes_on()
 
 
@@ -311,7 +327,9 @@ def test_bad_batches(numbers: Subject, call: str, batch: Any, error: Any, text: 
     ids=repr,
 )
 @pytest.mark.parametrize("call", ["extend", "slide"])
-def test_bad_tables(make: Any, call: str, batch: Any, error: Any, text: str, kind: Any, store: Any, page_size: Any) -> None:
+def test_bad_tables(
+    make: Any, call: str, batch: Any, error: Any, text: str, kind: Any, store: Any, page_size: Any
+) -> None:
     subject = Subject(kind, make(), VALUES["four fields"][1], store, page_size)
     subject.refuses(error, text, lambda window: getattr(window, call)(batch))
     subject.goes_on()
@@ -398,12 +416,16 @@ def test_bad_bounds(numbers: Subject, t: Any, error: Any, text: str) -> None:
 
 
 def test_a_range_that_is_the_wrong_way_round(numbers: Subject) -> None:
-    numbers.refuses(ValueError, "from the older to the younger.*14.*12", lambda window: window.range_query(14, 12))
+    numbers.refuses(
+        ValueError, "from the older to the younger.*14.*12", lambda window: window.range_query(14, 12)
+    )
 
 
 @pytest.mark.parametrize("size", [0, 1, 3, -2, 1000, "x", True, 4.0, np.float64(4)], ids=repr)
 def test_bad_page_sizes(kind: Any, size: Any) -> None:
-    with pytest.raises((ValueError, TypeError), match=f"page_size.*{size!r}".replace("(", r"\(").replace(")", r"\)")):
+    with pytest.raises(
+        (ValueError, TypeError), match=f"page_size.*{size!r}".replace("(", r"\(").replace(")", r"\)")
+    ):
         kind(monoids.Sum(), page_size=size)
 
 
@@ -413,9 +435,9 @@ def test_bad_monoids(kind: Any, monoid: Any) -> None:
         kind(monoid)
 
 
-@pytest.mark.parametrize("policy", [10, "1h", TimeWindow, lambda total, old: False], ids=repr)
+@pytest.mark.parametrize("policy", [10, "1h", TimeWindow, max], ids=repr)
 def test_bad_policies(kind: Any, policy: Any) -> None:
-    with pytest.raises(TypeError, match="policy is one of mta.policies"):
+    with pytest.raises(TypeError, match=r"policy is one of mta\.policies"):
         kind(monoids.Sum(), policy)
 
 
@@ -426,7 +448,7 @@ def test_bad_stores(kind: Any, store: Any) -> None:
 
 
 def test_unknown_schemes() -> None:
-    with pytest.raises(UnknownStore, match="'mongodb'.*memory"):
+    with pytest.raises(UnknownStore, match=r"'mongodb'.*memory"):
         open_store("mongodb://host")
     with pytest.raises(TypeError, match="str"):
         open_store(None)  # type: ignore[arg-type]
@@ -490,14 +512,14 @@ def test_a_closed_window(kind: Any, store: Any, page_size: Any) -> None:
         lambda: window.slide([1]),
         lambda: window.slide([]),
         lambda: window.extend([1]),
-        lambda: window.evict(),
+        window.evict,
         lambda: window.evict(0),
         lambda: window.evict_until(1),
-        lambda: window.enforce(),
-        lambda: window.query(),
+        window.enforce,
+        window.query,
         lambda: window.range_query(0, 1),
     ):
-        with pytest.raises(WindowClosed, match="'closed one' is closed.*new one"):
+        with pytest.raises(WindowClosed, match=r"'closed one' is closed.*new one"):
             call()
     assert (len(window), window.oldest, window.youngest) == (3, 0, 2)
 
@@ -510,17 +532,20 @@ def test_a_closed_store(kind: Any) -> None:
         window._pages._cache.clear()
         store.close()
         before = (len(window), window.oldest, window.youngest)
-        with pytest.raises(StoreClosed, match="memory:.*closed"):
+        with pytest.raises(StoreClosed, match=r"memory:.*closed"):
             window.evict(37)
         with pytest.raises(StoreClosed):
             window.range_query(window.oldest + 11, window.oldest + 12)
         assert (len(window), window.oldest, window.youngest) == before
         with pytest.raises(StoreClosed):
-            for _ in range(200):
-                window.push(1)
+            push_often(window)
     with kind(monoids.Sum(), store=store, page_size=2) as window, pytest.raises(StoreError):
-        for _ in range(1000):
-            window.push(1)
+        push_often(window)
+
+
+def push_often(window: Any) -> None:
+    for _ in range(1000):
+        window.push(1)
 
 
 @pytest.mark.parametrize(
@@ -532,8 +557,16 @@ def test_a_closed_store(kind: Any) -> None:
         (monoids.ArgMax, (1, "a"), (2, Fraction(1, 3))),
         (monoids.Collect, "x", datetime.date(2020, 1, 1)),
         (lambda: monoids.from_function(operator.add, ()), (1,), (object(),)),
-        (lambda: monoids.Fields(a=monoids.First("a"), b=monoids.Max("b")), {"a": 1, "b": 1}, {"a": object(), "b": 1}),
-        (lambda: monoids.Fields(a=monoids.Collect("a"), b=monoids.Max("b")), {"a": 1, "b": 1}, {"a": object(), "b": 1}),
+        (
+            lambda: monoids.Fields(a=monoids.First("a"), b=monoids.Max("b")),
+            {"a": 1, "b": 1},
+            {"a": object(), "b": 1},
+        ),
+        (
+            lambda: monoids.Fields(a=monoids.Collect("a"), b=monoids.Max("b")),
+            {"a": 1, "b": 1},
+            {"a": object(), "b": 1},
+        ),
     ],
 )
 def test_elements_that_a_store_cannot_hold(kind: Any, make: Any, element: Any, bad: Any) -> None:
@@ -546,10 +579,14 @@ def test_elements_that_a_store_cannot_hold(kind: Any, make: Any, element: Any, b
             subject.refuses(TypeError, "cannot be kept in a store", lambda window: window.insert(bad, 50))
             subject.refuses(TypeError, "cannot be kept in a store", lambda window: window.push(bad, 50))
             subject.refuses(
-                TypeError, "cannot be kept in a store", lambda window, batch=batch: window.slide(batch, [50, 51])
+                TypeError,
+                "cannot be kept in a store",
+                lambda window, batch=batch: window.slide(batch, [50, 51]),
             )
             subject.refuses(
-                TypeError, "cannot be kept in a store", lambda window, batch=batch: window.extend(batch, [50, 51])
+                TypeError,
+                "cannot be kept in a store",
+                lambda window, batch=batch: window.extend(batch, [50, 51]),
             )
             subject.goes_on()
 
@@ -558,7 +595,7 @@ def test_elements_that_a_store_cannot_hold(kind: Any, make: Any, element: Any, b
 def test_states_that_a_store_cannot_hold(kind: Any, call: str) -> None:
     monoid = monoids.from_function(operator.add, Fraction(0), lift=Fraction)
     with open_store("memory:") as store, kind(monoid, store=store) as window:
-        with pytest.raises(TypeError, match="Fraction.*cannot be kept in a store.*pack and unpack"):
+        with pytest.raises(TypeError, match=r"Fraction.*cannot be kept in a store.*pack and unpack"):
             getattr(window, call)([1, 2] if call in ("extend", "slide") else 1)
         assert len(window) == 0
         assert window.query() == 0
@@ -578,7 +615,9 @@ def test_states_that_a_store_cannot_hold(kind: Any, call: str) -> None:
 
 
 @pytest.mark.parametrize("call", ["push", "slide"])
-def test_a_result_beyond_64_bits_is_refused_and_the_window_stays_usable(kind: Any, page_size: Any, call: str) -> None:
+def test_a_result_beyond_64_bits_is_refused_and_the_window_stays_usable(
+    kind: Any, page_size: Any, call: str
+) -> None:
     window = kind(monoids.Sum(), CountWindow(3), page_size=page_size)
     window.extend([2**62, 2**62 - 1, 1])
     with pytest.raises(OverflowError, match="does not fit in 64 bits"):

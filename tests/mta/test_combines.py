@@ -60,7 +60,9 @@ def test_amortized_is_constant(n: int, policy: Any, page_size: int | None) -> No
 
 @pytest.mark.parametrize("page_size", [2, None])
 def test_amortized_is_flat(page_size: int | None) -> None:
-    means = [average(AmortizedMTA, n, CountWindow(n), page_size, 2 * n)[0] for n in (1 << 10, 1 << 12, 1 << 15)]
+    means = [
+        average(AmortizedMTA, n, CountWindow(n), page_size, 2 * n)[0] for n in (1 << 10, 1 << 12, 1 << 15)
+    ]
     assert max(means) <= CONSTANT
     assert max(means[1:]) <= means[0] + 0.1
 

@@ -33,7 +33,9 @@ def store() -> Iterator[CountingStore]:
 class Filled:
     """A window of n elements, whose pages are all in the store and none in the process."""
 
-    def __init__(self, store: CountingStore, n: int, page_size: int | None, policy: Any = None, gap: int = 1) -> None:
+    def __init__(
+        self, store: CountingStore, n: int, page_size: int | None, policy: Any = None, gap: int = 1
+    ) -> None:
         self.store, self.n = store, n
         self.values = np.random.default_rng(n).integers(-1000, 1000, n)
         self.times = np.arange(n) * gap
@@ -60,14 +62,18 @@ def counts(n: int, page_size: int | None, some: int) -> list[int]:
     places = {2**j for j in range(n.bit_length())} | {size * i for i in (1, 2, 3, n // size // 2, n // size)}
     places |= {n - place for place in places}
     chance = random.Random(n)
-    everything = {place + off for place in places for off in (-1, 0, 1)} | {chance.randrange(n) for _ in range(20)}
+    everything = {place + off for place in places for off in (-1, 0, 1)} | {
+        chance.randrange(n) for _ in range(20)
+    }
     fitting = sorted(k for k in everything if 0 < k < n)
-    return fitting if len(fitting) <= some else sorted(chance.sample(fitting, some) + [1, n - 1])
+    return fitting if len(fitting) <= some else sorted([*chance.sample(fitting, some), 1, n - 1])
 
 
 @pytest.mark.parametrize("how", ["evict", "evict_until", "push"])
 @pytest.mark.parametrize(("n", "page_size"), CASES, ids=IDS)
-def test_bulk_eviction_reads_a_page_a_tier(store: CountingStore, n: int, page_size: int | None, how: str) -> None:
+def test_bulk_eviction_reads_a_page_a_tier(
+    store: CountingStore, n: int, page_size: int | None, how: str
+) -> None:
     for k in counts(n, page_size, 60 if how == "evict" and n == SMALL else 14):
         filled = Filled(store, n, page_size, TimeWindow(n) if how == "push" else None)
         window = filled.window
@@ -137,7 +143,9 @@ def test_range_query_reads_two_pages_a_tier(store: CountingStore, n: int, page_s
 
 @pytest.mark.parametrize("kind", [LogMTA, AmortizedMTA])
 @pytest.mark.parametrize("make", [monoids.Max, matrices], ids=["columns", "objects"])
-def test_a_window_smaller_than_a_page_never_touches_the_store(store: CountingStore, kind: Any, make: Any) -> None:
+def test_a_window_smaller_than_a_page_never_touches_the_store(
+    store: CountingStore, kind: Any, make: Any
+) -> None:
     for page_size, pushes in ((8, 80), (64, 640), (None, 10 * 16_384 if make is monoids.Max else 10 * 1024)):
         window = kind(make(), CountWindow(5), store=store, page_size=page_size)
         element = 1 if make is monoids.Max else (1, 1, 1, 0)

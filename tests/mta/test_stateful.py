@@ -60,7 +60,9 @@ class Windows(RuleBasedStateMachine):
         self.store, self.page_sizes = store, page_sizes
         self.windows: dict[Any, Any] = {}
 
-    @initialize(name=st.sampled_from(sorted(SUBJECTS)), start=st.sampled_from([0, -30, 7.25, 2**60]), data=st.data())
+    @initialize(
+        name=st.sampled_from(sorted(SUBJECTS)), start=st.sampled_from([0, -30, 7.25, 2**60]), data=st.data()
+    )
     def begin(self, name: str, start: float, data: Any) -> None:
         self.subject = SUBJECTS[name]
         self.start = start
@@ -142,7 +144,7 @@ class Windows(RuleBasedStateMachine):
     def evict_one(self) -> None:
         if not self.model.times:
             for window in self.windows.values():
-                with pytest.raises(EmptyWindowError, match="cannot evict 1 .* holds 0"):
+                with pytest.raises(EmptyWindowError, match=r"cannot evict 1 .* holds 0"):
                     window.evict()
             return
         self.model.evict(1)
@@ -230,7 +232,10 @@ def run(machine: Any, examples: int, steps: int = 50) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=examples, stateful_step_count=steps, suppress_health_check=list(HealthCheck), deadline=None
+            max_examples=examples,
+            stateful_step_count=steps,
+            suppress_health_check=list(HealthCheck),
+            deadline=None,
         ),
     )
 
@@ -287,7 +292,11 @@ def test_push_equals_slide_equals_extend_and_query(name: str, kind: Any, size: i
 BULK = {
     "max": (monoids.Max, lambda x: x * 0.5, lambda part: part.max()),
     "sum": (monoids.Sum, lambda x: x, lambda part: part.sum()),
-    "stddev": (monoids.SampleStdDev, lambda x: 1e6 + x, lambda part: np.std(part, ddof=1) if len(part) > 1 else np.nan),
+    "stddev": (
+        monoids.SampleStdDev,
+        lambda x: 1e6 + x,
+        lambda part: np.std(part, ddof=1) if len(part) > 1 else np.nan,
+    ),
     "first": (monoids.First, lambda x: x, lambda part: part[0]),
     "last": (monoids.Last, lambda x: x, lambda part: part[-1]),
 }
@@ -342,7 +351,11 @@ def test_large_pages_in_bulk(name: str, kind: Any, stored: bool, seed: int, dens
                     wanted = aggregate(values[heads[row] : row + 1])
                     assert same(float(results[row - start]), float(wanted)), (row, heads[row])
             head = heads[stop - 1]
-            assert (len(window), window.oldest, window.youngest) == (stop - head, times[head], times[stop - 1])
+            assert (len(window), window.oldest, window.youngest) == (
+                stop - head,
+                times[head],
+                times[stop - 1],
+            )
             assert same(float(window.query()), float(aggregate(values[head:stop])))
             start = stop
         head = heads[-1]
@@ -357,7 +370,9 @@ def test_large_pages_in_bulk(name: str, kind: Any, stored: bool, seed: int, dens
 
 
 @pytest.mark.parametrize("kind", ALGORITHMS.values(), ids=ALGORITHMS)
-@pytest.mark.parametrize("name", ["concat", "argmax", "matrices", "timed runs", "four fields", "object fields"])
+@pytest.mark.parametrize(
+    "name", ["concat", "argmax", "matrices", "timed runs", "four fields", "object fields"]
+)
 def test_large_pages_of_each_monoid(name: str, kind: Any) -> None:
     """The default page size over a store, with windows that begin and end in several pages of it."""
     subject = SUBJECTS[name]
@@ -368,7 +383,10 @@ def test_large_pages_of_each_monoid(name: str, kind: Any) -> None:
     if name == "matrices":
         length, page = 300, 1024
     times = np.cumsum(chance.integers(0, 3, count)).tolist()
-    values = [subject.element(i, time) for i, time in zip(chance.integers(0, 99, count).tolist(), times, strict=True)]
+    values = [
+        subject.element(i, time)
+        for i, time in zip(chance.integers(0, 99, count).tolist(), times, strict=True)
+    ]
     states = [monoid.lift(value) for value in values]
     with open_store("memory:") as store, kind(subject.make(), CountWindow(length), store=store) as window:
         results: list[Any] = []
@@ -378,7 +396,9 @@ def test_large_pages_of_each_monoid(name: str, kind: Any) -> None:
             window._pages.flush()
             window._pages._cache.clear()
         for row in [0, 1, page - 1, page, length, count - 1, *chance.integers(0, count, 4).tolist()]:
-            assert same(results[row], monoid.lower(fold(monoid, states[max(0, row + 1 - length) : row + 1]))), row
+            assert same(
+                results[row], monoid.lower(fold(monoid, states[max(0, row + 1 - length) : row + 1]))
+            ), row
         head = count - length
         for k in (1, page - head % page, 5, length // 2):
             if k < len(window):

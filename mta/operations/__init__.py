@@ -1,0 +1,20 @@
+"""What an operator does to the windows in a store: list, inspect, verify, clear away, remove."""
+
+from mta.operations.collect import Collected, collect, remove
+from mta.operations.expressions import BadExpression, monoid_from_text
+from mta.operations.survey import Inspection, Summary, inspect, survey
+from mta.operations.verify import Report, verify
+
+__all__ = [
+    "BadExpression",
+    "Collected",
+    "Inspection",
+    "Report",
+    "Summary",
+    "collect",
+    "inspect",
+    "monoid_from_text",
+    "remove",
+    "survey",
+    "verify",
+]

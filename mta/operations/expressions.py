@@ -1,0 +1,54 @@
+"""A monoid out of text such as `Fields(peak=Max("temp"))`: calls of names in the catalogue, and literals.
+
+The text is parsed and never evaluated, so a manifest can make nothing run but constructors of the catalogue.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from typing import Any
+
+from mta import monoids
+from mta.monoids.base import Monoid
+
+
+class BadExpression(ValueError):
+    """A text is not a monoid of the catalogue."""
+
+
+def monoid_from_text(text: str) -> Monoid:
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise BadExpression(f'not a monoid such as Max() or Fields(peak=Max("temp")): {text!r}') from None
+    try:
+        return _built(tree.body)
+    except BadExpression as error:
+        raise BadExpression(f"{text!r}: {error}") from None
+
+
+def _built(node: ast.expr) -> Monoid:
+    if not isinstance(node, ast.Call):
+        raise BadExpression(f"expected a call such as Max(), got {ast.unparse(node)}")
+    name = ast.unparse(node.func).removeprefix("monoids.")
+    kind = getattr(monoids, name, None) if name in monoids.__all__ else None
+    if not (isinstance(kind, type) and issubclass(kind, Monoid)) or inspect.isabstract(kind):
+        raise BadExpression(f"{name} is not the name of a monoid in mta.monoids")
+    if any(keyword.arg is None for keyword in node.keywords):
+        raise BadExpression("expected name=value, got **")
+    arguments = [_value(argument) for argument in node.args]
+    options = {str(keyword.arg): _value(keyword.value) for keyword in node.keywords}
+    try:
+        return kind(*arguments, **options)
+    except (TypeError, ValueError, ImportError) as error:
+        raise BadExpression(str(error)) from None
+
+
+def _value(node: ast.expr) -> Any:
+    if isinstance(node, ast.Call):
+        return _built(node)
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        raise BadExpression(f"expected a literal or a monoid, got {ast.unparse(node)}") from None

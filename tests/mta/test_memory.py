@@ -1,0 +1,41 @@
+"""The process stays small, however big its window is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parent / "resident.py"
+
+#: what a window of 64 MB may take of the process beyond a window of 4 MB, in bytes
+ALLOWED = 8 << 20
+
+
+#: elements that both windows slide over, so that the store itself has done the same work
+STREAM = 3 << 21
+
+
+def resident(url: str, elements: int) -> int:
+    """Bytes in the memory of a process that slides a window of so many elements over a store."""
+    command = [sys.executable, str(SCRIPT), url, str(elements), str(STREAM)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    return int(done.stdout)
+
+
+@pytest.mark.parametrize("kind", ["rocksdb", pytest.param("redis", marks=pytest.mark.redis)])
+def test_memory_does_not_grow_with_the_window(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    small, large = (
+        resident(
+            f"rocksdb://{tmp_path / str(size)}"
+            if kind == "rocksdb"
+            else request.getfixturevalue("redis_url"),
+            size,
+        )
+        for size in (1 << 18, 1 << 22)
+    )
+    assert large - small <= ALLOWED, (small, large)
