@@ -132,7 +132,7 @@ def _show_inspection(found: Inspection) -> None:
     window = found.summary
     head = _table("", "")
     head.show_header = False
-    versions, elements, epoch, owner, lease, offset = _cells(window)
+    _, elements, epoch, owner, lease, offset = _cells(window)
     for label, cell in (
         ("window", _text(window.name)),
         ("elements", elements),

@@ -41,7 +41,7 @@ class Trial:
     def __init__(
         self, kind: Any, name: str, policy: Any, seed: int, after: bool, page_size: int, mix: str
     ) -> None:
-        self.chance = random.Random(seed)
+        self.chance, self.luck = random.Random(seed), random.Random(seed)
         self.subject = SUBJECTS[name]
         self.store = FaultyStore(open_store("memory:"), self.fails, after=after)
         self.rate = 0.0
@@ -51,7 +51,7 @@ class Trial:
         self.failed = 0
 
     def fails(self, _call: str, _number: int) -> bool:
-        return self.rate > random.random()
+        return self.rate > self.luck.random()
 
     def seen(self) -> Any:
         return len(self.window), self.window.oldest, self.window.youngest
@@ -141,6 +141,7 @@ def test_faults_at_random(kind: Any, name: str, policy: Any, page_size: int, aft
             trial.window._pages.flush()
             forget(trial.window)
             check_window(trial.window, trial.model)
+        assert trial.store.faults
 
 
 def test_pages_that_could_not_be_written_are_not_lost(kind: Any) -> None:
