@@ -36,6 +36,9 @@ class Mean(ColumnarMonoid):
     def combine(self, older: Any, younger: Any) -> Any:
         return (older[0] + younger[0], older[1] + younger[1])
 
+    def inverse(self, state: Any) -> Any:
+        return (-state[0], -state[1])
+
     def lower(self, state: Any) -> Any:
         count, total = state
         return total / count if count else math.nan

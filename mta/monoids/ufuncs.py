@@ -205,6 +205,9 @@ class Count(UfuncMonoid):
     def combine(self, older: Any, younger: Any) -> Any:
         return older + younger
 
+    def inverse(self, state: Any) -> Any:
+        return -state
+
     def check_row(self, row: Any) -> Any:  # noqa: ARG002
         return 1
 
@@ -226,6 +229,9 @@ class Sum(UfuncMonoid):
 
     def combine(self, older: Any, younger: Any) -> Any:
         return older + younger
+
+    def inverse(self, state: Any) -> Any:
+        return -state
 
 
 class Product(UfuncMonoid):
