@@ -80,8 +80,16 @@ class AmortizedMTA(MonoidTreeAggregator):
         self._tail += 1
         self._youngest = time
 
-    def _extended(self, total: Any) -> None:
-        self._r1 = self._layout.join(self._r1, total)
+    def _older(self, head: int) -> Any:
+        if self._r0 is _STALE and head == self._head:
+            self._total()
+
+    def _insert_and_answer(self, row: Any, state: Any, time: Any, older: Any) -> Any:  # noqa: ARG002
+        self._insert(row, state, time)
+        return self._total()
+
+    def _extended(self, younger: Any) -> None:
+        self._r1 = younger
 
     def _step(self, k: int) -> None:
         coming = self._coming
@@ -89,18 +97,18 @@ class AmortizedMTA(MonoidTreeAggregator):
         self._r0 = coming.pop()
 
     def _seek(self, head: int) -> list[Any]:
-        stack = self._stack
-        boundary = stack.boundary
+        stack = self._stack.copy()
         leaves = stack.seek(head)
-        if stack.boundary != boundary:
-            self._r1 = NOTHING
-        self._r0, self._coming = _STALE, []
+        coming: list[Any] = []
         if head > self._head + NEAR:
-            self._r0 = leaves.total(self._layout, head)
-            return leaves.times(head, head + 1)
-        coming = leaves.stack(self._layout, head)
-        self._r0, self._coming = coming.pop(), coming
-        return leaves.times(head, leaves.stop)
+            r0, stop = leaves.total(self._layout, head), head + 1
+        else:
+            coming = leaves.stack(self._layout, head)
+            r0, stop = coming.pop(), leaves.stop
+        if stack.boundary != self._stack.boundary:
+            self._r1 = NOTHING
+        self._stack, self._r0, self._coming = stack, r0, coming
+        return leaves.times(head, stop)
 
     def _clear(self) -> None:
         self._stack = Stack(self._forest)

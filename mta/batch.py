@@ -243,7 +243,11 @@ def _cuts(times: Array, span: float, rounded: Callable[[float], int]) -> Array:
     """`Limits.cuts` of a column; the difference of whole numbers must not wrap where it leaves 64 bits."""
     fine = isinstance(span, float) and max(abs(int(times[0])), abs(int(times[-1]))) < FINE
     if times.dtype.kind == "f" or fine or span == math.inf:
-        return times - (math.inf if span > 2**1000 else float(span))
+        cuts = times - (math.inf if span > 2**1000 else float(span))
+        if rounded is math.ceil and (cuts[-1] >= times[-1] or cuts[0] >= times[0]):
+            # a span that is lost in rounding still keeps the youngest
+            cuts = np.minimum(cuts, np.nextafter(times.astype(np.float64), -np.inf))
+        return cuts
     whole = min(rounded(span), 2**64)
     while whole:
         part = min(whole, 2**62)

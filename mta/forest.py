@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 
 from mta.levels import Tail
-from mta.monoids.base import Array
+from mta.monoids.base import Array, column_of
 from mta.pages import Page
 from mta.states import NOTHING, Layout, Run
 
@@ -52,6 +52,17 @@ class Piece(NamedTuple):
     stop: int
 
 
+class Growth(NamedTuple):
+    """New entries of one tier: the pages they fill, what is left over, and the entries of the tier above."""
+
+    tail: Tail
+    pages: list[Page]
+    rest_times: Array
+    rest: Run
+    last_times: Array
+    totals: Run | None
+
+
 class Forest:
     def __init__(self, layout: Layout, pages: PageSource, page_size: int) -> None:
         self.layout = layout
@@ -69,67 +80,93 @@ class Forest:
     # -- growing ----------------------------------------------------------------------------------------
 
     def append(self, time: Any, row: Any) -> None:
-        """Adds one element. Nothing is added if the monoid fails on the page that this fills."""
+        """Adds one element. Nothing is added if the monoid fails on a page that this fills."""
         leaves = self.tails[0]
         leaves.append(time, row)
         if len(leaves) == self.page_size:
             try:
-                page = leaves.page()
-                total = self._fold(page)
+                filled = self._filled(leaves)
             except BaseException:
                 leaves.pop()
                 raise
-            self._seal(leaves, page, total)
+            for tail, page, last, total in filled:
+                self.pages.put(tail.tier, tail.start >> self.shift, page)
+                tail.next_page()
+                self._tail(tail.tier + 1).append(last, total)
+
+    def _filled(self, tail: Tail) -> list[tuple[Tail, Page, Any, Any]]:
+        """The pages that a full tail of leaves makes, up the tiers, each with its last time and aggregate."""
+        filled = []
+        page = tail.page()
+        while True:
+            last, total = page.times[-1:].tolist()[0], self._fold(page)
+            filled.append((tail, page, last, total))
+            if tail.tier + 1 == len(self.tails) or len(self.tails[tail.tier + 1]) + 1 < self.page_size:
+                return filled
+            tail = self.tails[tail.tier + 1]
+            page = tail.followed_by(column_of([last]), self.layout.gather([total]))
 
     def extend(self, times: Array, run: Run) -> None:
-        """Adds a run of elements."""
-        self._extend(0, times, run)
+        """Adds a run of elements. Nothing is added if the monoid fails on a page that they fill."""
+        growths: list[Growth] = []
+        while len(times):
+            growth = self._growth(self._tail(len(growths)), times, run)
+            growths.append(growth)
+            times, run = growth.last_times, growth.totals
+        for tail, pages, rest_times, rest, _, _ in growths:
+            for number, page in enumerate(pages, tail.start >> self.shift):
+                self.pages.put(tail.tier, number, page)
+            if pages:
+                tail.next_page(len(pages) << self.shift)
+            tail.append_run(rest_times, rest)
 
-    def _extend(self, tier: int, times: Array, run: Run) -> None:
+    def coming_pages(self, times: Array, run: Run) -> list[tuple[int, Page]]:
+        """The pages of leaves, by number, that `extend` will make of this run alone."""
+        tail = self.tails[0]
+        first = -len(tail) % self.page_size
+        if self.page_size < LARGE_PAGE:
+            return []
+        pages = self._pages(0, times[first:], self.layout.cut(run, first, len(times)))
+        return list(enumerate(pages, tail.start + len(tail) + first >> self.shift))
+
+    def _growth(self, tail: Tail, times: Array, run: Run) -> Growth:
+        """What entries behind a tail come to; changes nothing."""
+        size, layout, count = self.page_size, self.layout, len(times)
+        first = -len(tail) % size
+        if first > count:
+            return Growth(tail, [], times, run, times[:0], None)
+        pages = self._pages(tail.tier, times[first:], layout.cut(run, first, count))
+        done = first + len(pages) * size
+        # copies, since views would keep the times of the whole batch
+        last_times, totals = times[first + size - 1 : done : size].copy(), []
+        if first:
+            full = tail.followed_by(times[:first], layout.cut(run, 0, first))
+            totals.append(layout.gather([self._fold(full)]))
+            last_times = np.concatenate((full.times[-1:], last_times))
+            pages.insert(0, full)
+        if done > first:
+            totals.append(
+                self._totals(pages[-(done - first) // size :], tail.tier, layout.cut(run, first, done))
+            )
+        rest = layout.cut(run, done, count)
+        return Growth(tail, pages, times[done:], rest, last_times, layout.concat(totals) if totals else None)
+
+    def _pages(self, tier: int, times: Array, run: Run) -> list[Page]:
         size, cut = self.page_size, self.layout.cut
-        tail = self._tail(tier)
-        count, done = len(times), 0
-        if len(tail) and len(tail) + count >= size:
-            done = size - len(tail)
-            tail.append_run(times[:done], cut(run, 0, done))
-            page = tail.page()
-            self._seal(tail, page, self._fold(page))
-        whole = (count - done) // size * size
-        if whole:
-            self._add_pages(tail, times[done : done + whole], cut(run, done, done + whole))
-            done += whole
-        tail.append_run(times[done:], cut(run, done, count))
-
-    def _add_pages(self, tail: Tail, times: Array, run: Run) -> None:
-        """Adds whole pages where the tail is empty."""
-        size, layout, tier = self.page_size, self.layout, tail.tier
-        pages = [
-            Page(tier, times[start : start + size], layout.cut(run, start, start + size))
-            for start in range(0, len(times), size)
+        return [
+            Page(tier, times[start : start + size], cut(run, start, start + size))
+            for start in range(0, len(times) - size + 1, size)
         ]
-        if size >= LARGE_PAGE:
-            totals = layout.gather([self._fold(page) for page in pages])
-        else:
-            totals = layout.lift(run) if tier == 0 else run
-            for _ in range(self.shift):
-                totals = layout.halve(totals)
-        first = tail.start >> self.shift
-        for number, page in enumerate(pages, first):
-            self.pages.put(tier, number, page)
-        tail.start += len(times)
-        # a copy, since a view would keep the times of the whole batch
-        self._extend(tier + 1, times[size - 1 :: size].copy(), totals)
 
-    def _seal(self, tail: Tail, page: Page, total: Any) -> None:
-        """Hands a full page over to the page source and its aggregate to the tier above."""
-        self.pages.put(tail.tier, tail.start >> self.shift, page)
-        last = page.times[-1:].tolist()[0]
-        tail.next_page()
-        parent = self._tail(tail.tier + 1)
-        parent.append(last, total)
-        if len(parent) == self.page_size:
-            page = parent.page()
-            self._seal(parent, page, self._fold(page))
+    def _totals(self, pages: list[Page], tier: int, run: Run) -> Run:
+        """The aggregate of each page, where `run` has the entries of all of them."""
+        layout = self.layout
+        if self.page_size >= LARGE_PAGE:
+            return layout.gather([self._fold(page) for page in pages])
+        totals = layout.lift(run) if tier == 0 else run
+        for _ in range(self.shift):
+            totals = layout.halve(totals)
+        return totals
 
     def _fold(self, page: Page) -> Any:
         return self.layout.fold(page.states(self.layout))

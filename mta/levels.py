@@ -90,9 +90,16 @@ class Tail:
             self._pyramid.add(self._layout, young.states(self._layout))
         return self._pyramid
 
-    def next_page(self) -> None:
-        """Starts the page after a full one."""
-        self.start += len(self)
+    def followed_by(self, times: Array, run: Run) -> Page:
+        """The entries and others behind them, which are not added."""
+        if not len(self):
+            return Page(self.tier, times, run)
+        page = self.page()
+        return Page(self.tier, np.concatenate((page.times, times)), self._layout.concat([page.run, run]))
+
+    def next_page(self, entries: int | None = None) -> None:
+        """Starts the page after a full one, or after the full pages that so many entries make."""
+        self.start += len(self) if entries is None else entries
         self.entries, self.times, self._runs, self._packed = [], [], [], 0
         self._pyramid = None
 

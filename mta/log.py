@@ -30,7 +30,15 @@ class LogMTA(MonoidTreeAggregator):
         self._tail += 1
         self._youngest = time
 
-    def _extended(self, total: Any) -> None:
+    def _older(self, head: int) -> Any:
+        return self._forest.fold_nodes(head, self._tail)
+
+    def _insert_and_answer(self, row: Any, state: Any, time: Any, older: Any) -> Any:
+        total = self._layout.join(older, state)
+        self._insert(row, state, time)
+        return total
+
+    def _extended(self, younger: Any) -> None:
         pass
 
     def _step(self, k: int) -> None:

@@ -25,7 +25,7 @@ def boundaries(times: Array, cuts: Array, side: Side) -> Array:
         return steady
     extent = times[-1] - times[0]
     if times.dtype.kind == cuts.dtype.kind == "i" and 0 < extent <= 4 * len(times):
-        return _counted(times, cuts if side == "right" else cuts - 1)
+        return _counted(times, cuts, side)
     return times.searchsorted(cuts, side)
 
 
@@ -46,10 +46,15 @@ def _steady(times: Array, cuts: Array, side: Side) -> Array | None:
     return np.arange(first, first + count)
 
 
-def _counted(times: Array, cuts: Array) -> Array:
+def _counted(times: Array, cuts: Array, side: Side) -> Array:
     """Whole times that are dense: a table of how many there are up to each moment."""
-    low = times[0]
-    table = np.bincount(times - (low - 1))
-    np.cumsum(table, out=table)
-    found: Array = table.take(cuts - (low - 1), mode="clip")
+    low, extent = times[0], int(times[-1] - times[0])
+    # table[i] is how many times are before low + i
+    table = np.zeros(extent + 2, dtype=np.int64)
+    np.cumsum(np.bincount(times - low), out=table[1:])
+    if side == "left":
+        places = np.clip(cuts, low, times[-1]) - low + (cuts > times[-1])
+    else:
+        places = np.clip(cuts, low, times[-1]) - low + (cuts >= low)
+    found: Array = table.take(places)
     return found

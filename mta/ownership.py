@@ -36,8 +36,8 @@ class Ownership:
         self._renewed = 0.0
         #: the last version that this writer's window goes on from
         self._lineage = 0
-        #: digests of roots that were swapped in without an answer, so that they may be there or not
-        self._unanswered: set[bytes] = set()
+        #: roots that were swapped in without an answer, so that they may be there or not, and their digests
+        self._unanswered: tuple[tuple[bytes, Root], ...] = ()
         self.root = Root(0, page_size)
         #: of the pages that this window reads and writes
         self.extents: Extents | None = None
@@ -108,6 +108,7 @@ class Ownership:
 
     def _swap(self, root: Root, expected: Token | None) -> None:
         data = encode_root(self._name, root)
+        self._unanswered += ((xxhash.xxh3_64_digest(data), root),)
         token: Token | None = None
         while token is None:
             try:
@@ -115,11 +116,8 @@ class Ownership:
             except Conflict:
                 expected, done = self._expected_instead(data)
                 token = expected if done else None
-            except BaseException:
-                self._unanswered.add(xxhash.xxh3_64_digest(data))
-                raise
         self._token, self.root = token, root
-        self._unanswered.clear()
+        self._unanswered = ()
         self._renewed = time.time()
 
     def _expected_instead(self, data: bytes) -> tuple[Token, bool]:
@@ -130,7 +128,7 @@ class Ownership:
         found = self._store.read_root(self._name)
         if found is None or not self._is_mine(found[0]):
             raise Fenced(self._fenced(found)) from None
-        if found[0] != data and xxhash.xxh3_64_digest(found[0]) not in self._unanswered:
+        if xxhash.xxh3_64_digest(found[0]) not in (digest for digest, _ in self._unanswered):
             raise Fenced(
                 f"the root of window {self._name!r} in {self._store!r} is not what this writer left: the "
                 "store went back to an earlier state, or a forked copy of this process writes too; this "
@@ -193,6 +191,17 @@ class Ownership:
         return [
             (page_prefix(self._name, epoch, tier), first, last)
             for epoch, first, last in self._known_extents().ranges(tier, start, stop)
+        ]
+
+    def needed(self, tier: int) -> list[range]:
+        """The pages of a tier that versions name: those that are retained, and those that may be."""
+        roots = (self.root, *(root for _, root in self._unanswered))
+        return [
+            range(start, stop)
+            for root in roots
+            for version in root.versions
+            for each, start, stop in version.pages()
+            if each == tier
         ]
 
     def _known_extents(self) -> Extents:

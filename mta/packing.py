@@ -20,6 +20,8 @@ class Unpackable(TypeError):
 def pack(value: Any) -> bytes:
     """The bytes of a value made of None, bool, int, float, complex, str, bytes, list, tuple, dict, set,
     frozenset and numeric NumPy arrays; tuples stay tuples and whole numbers have any size."""
+    if isinstance(value, (bytearray, memoryview)):
+        return pack(_extend(value))
     packed: bytes = msgpack.packb(value, default=_extend, strict_types=True)
     return packed
 

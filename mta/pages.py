@@ -34,8 +34,9 @@ class Page:
     def pyramid(self, layout: Layout) -> Pyramid:
         """The levels of the subtree inside the page, made when they are first asked for."""
         if self._pyramid is None:
-            self._pyramid = Pyramid()
-            self._pyramid.add(layout, self.states(layout))
+            pyramid = Pyramid()
+            pyramid.add(layout, self.states(layout))
+            self._pyramid = pyramid
         return self._pyramid
 
 
@@ -54,33 +55,33 @@ class Pyramid:
         return len(self.levels[0])
 
     def add(self, layout: Layout, states: Run) -> None:
-        """Adds states behind those that are there."""
-        level = 0
-        run: Run | None = states
-        while run is not None and layout.length(run):
-            if level == len(self.levels):
-                self.levels.append([])
-            nodes = self.levels[level]
-            nodes.extend(layout.state_list(run))
-            parents = len(self.levels[level + 1]) if level + 1 < len(self.levels) else 0
-            if parents * 2 == len(nodes) - layout.length(run):
-                run = layout.halve(run)
-            else:
-                run = layout.halve(layout.gather(nodes[parents * 2 :]))
-            level += 1
+        """Adds states behind those that are there; none of them if the monoid fails."""
+        added: list[list[Any]] = []
+        run = states
+        while layout.length(run):
+            added.append(layout.state_list(run))
+            level = len(added) - 1
+            nodes = self.levels[level] if level < len(self.levels) else []
+            if len(nodes) & 1:  # the last node there is the left one of a pair
+                run = layout.concat([layout.gather(nodes[-1:]), run])
+            run = layout.halve(run)
+        self._append(added)
 
     def push(self, layout: Layout, state: Any) -> None:
-        """Adds one state."""
-        levels = self.levels
-        levels[0].append(state)
-        index, level = len(levels[0]), 0
-        while not index & 1:
-            level += 1
+        """Adds one state, or nothing if the monoid fails."""
+        added = [[state]]
+        index = len(self.levels[0])
+        while index & 1:
+            state = layout.monoid.combine(self.levels[len(added) - 1][-1], state)
+            added.append([state])
             index >>= 1
-            if level == len(levels):
-                levels.append([])
-            below = levels[level - 1]
-            levels[level].append(layout.monoid.combine(below[2 * index - 2], below[2 * index - 1]))
+        self._append(added)
+
+    def _append(self, added: list[list[Any]]) -> None:
+        while len(self.levels) < len(added):
+            self.levels.append([])
+        for nodes, more in zip(self.levels, added, strict=False):
+            nodes.extend(more)
 
     def cover(self, start: int, stop: int) -> list[Any]:
         """The nodes whose aggregates, in this order, make up the entries from start to stop."""

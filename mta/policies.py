@@ -49,7 +49,9 @@ class Limits:
         """
         found: list[tuple[float, Side]] = []
         if self.open_span is not None:
-            found.append((youngest - _whole(self.open_span, youngest, math.ceil), "right"))
+            cut = youngest - _whole(self.open_span, youngest, math.ceil)
+            # a span that is lost in rounding still keeps the youngest
+            found.append((cut if cut < youngest else math.nextafter(youngest, -math.inf), "right"))
         if self.closed_span is not None:
             found.append((youngest - _whole(self.closed_span, youngest, math.floor), "left"))
         return found

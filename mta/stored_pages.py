@@ -41,6 +41,9 @@ class Keys(Protocol):
     def ranges(self, tier: int, start: int, stop: int) -> list[tuple[str, int, int]]:
         """The prefixes that pages start to stop of a tier have, with the range of each."""
 
+    def needed(self, tier: int) -> list[range]:
+        """The pages of a tier that versions name: those that are retained, and those that may be."""
+
     def check_hold(self) -> None:
         """Raises Fenced if another writer has taken the window over."""
 
@@ -69,10 +72,8 @@ class StoredPages:
         self._arriving: dict[PageId, Future[dict[PageId, Page]]] = {}
         #: for each tier, the number that all pages which are still wanted start at …
         self._dead: dict[int, int] = {}
-        #: … the range of those that may be in the store …
-        self._stored: dict[int, range] = {}
-        #: … and the number from which on a retained version needs them
-        self._retained: dict[int, int] = {}
+        #: … and the ranges of those that may be in the store, oldest first
+        self._stored: dict[int, list[range]] = {}
         self._writer = _Background("mta-writer")
         self._reader = _Background("mta-reader")
         self._writing: Future[None] | None = None
@@ -122,9 +123,9 @@ class StoredPages:
                 )
                 for (tier, number), page in batch
             }
-            for tier, number in (name for name, _ in batch):
-                known = self._stored.get(tier, range(number, number))
-                self._stored[tier] = range(known.start, max(known.stop, number + 1))
+            with self._lock:
+                for tier, number in (name for name, _ in batch):
+                    _append(self._stored.setdefault(tier, []), number)
             self._store.put_many(encoded)
             with self._lock:
                 for name, page in batch:
@@ -220,25 +221,24 @@ class StoredPages:
             for pages in (self._buffer, self._cache, self._arriving):
                 for name in [name for name in pages if name[0] == tier and name[1] < number]:
                     del pages[name]
-        stored = self._stored.get(tier)
-        if stored is not None and self._deletable(tier, stored) - stored.start >= DELETE_AT_LEAST:
+            unneeded = self._unneeded(tier, number)
+        if sum(map(len, unneeded)) >= DELETE_AT_LEAST:
             self._start_deleting()
 
     def resume(self, tier: int, stored: range) -> None:
-        """These pages of a tier are in the store already, and a retained version needs them."""
-        self._stored[tier] = stored
-        self._retained[tier] = stored.start
+        """These pages of a tier are in the store already."""
+        self._stored[tier] = [stored]
 
-    def retain(self, numbers: dict[int, int], unneeded: list[str]) -> None:
-        """A version was committed: of each tier, pages from a number on are needed, and some keys no more."""
-        with self._lock:
-            self._retained = numbers
+    def retain(self, unneeded: list[str]) -> None:
+        """A version was committed, others were given up, and with them some keys."""
         self._start_deleting(unneeded)
 
-    def _deletable(self, tier: int, stored: range) -> int:
-        """The number before which pages are neither in the window nor in a retained version."""
-        dead = min(self._dead.get(tier, 0), stored.stop)
-        return min(dead, self._retained.get(tier, dead))
+    def _unneeded(self, tier: int, below: int | None = None) -> list[range]:
+        """Pages of a tier in the store that no version names, below a number."""
+        stored = self._stored.get(tier, [])
+        if below is not None:
+            stored = [range(pages.start, min(pages.stop, below)) for pages in stored if pages.start < below]
+        return _without(stored, self._keys.needed(tier))
 
     def _start_deleting(self, keys: Sequence[str] = ()) -> None:
         if keys or self._deleting is None or self._deleting.done():
@@ -248,30 +248,56 @@ class StoredPages:
         """Deletes what is behind the head and every retained version; what fails is left for next time."""
         if keys:
             self._store.delete_many(keys)
-        for tier, stored in list(self._stored.items()):
-            dead = self._deletable(tier, stored)
-            if dead > stored.start:
-                for prefix, start, stop in self._keys.ranges(tier, stored.start, dead):
-                    self._store.delete_range(prefix, start, stop)
-                self._stored[tier] = range(dead, stored.stop)
+        for tier in list(self._stored):
+            with self._lock:
+                gone = self._unneeded(tier, self._dead.get(tier, 0))
+            self._delete_pages(tier, gone)
 
-    def forget(self, committed: dict[int, int]) -> None:
-        """Deletes what no version names: pages behind the head, and those from the committed numbers on."""
+    def _delete_pages(self, tier: int, gone: list[range]) -> None:
+        for pages in gone:
+            for prefix, start, stop in self._keys.ranges(tier, pages.start, pages.stop):
+                self._store.delete_range(prefix, start, stop)
+        with self._lock:
+            self._stored[tier] = _without(self._stored[tier], gone)
+
+    def forget(self) -> None:
+        """Deletes what no version names."""
         with self._lock:
             self._buffer.clear()
         with suppress(StoreError):  # what cannot be deleted now is left for `mta gc`
             if not self._keys.knows_root():
                 return  # what this writer takes for uncommitted may be another's, or committed after all
-            self._delete()
-            for tier, stored in self._stored.items():
-                start = max(stored.start, committed.get(tier, 0))
-                for prefix, first, last in self._keys.ranges(tier, start, stored.stop):
-                    self._store.delete_range(prefix, first, last)
+            for tier in list(self._stored):
+                self._delete_pages(tier, self._unneeded(tier))
 
     def close(self) -> None:
         """Ends the background work."""
         self._writer.close()
         self._reader.close()
+
+
+def _append(ranges: list[range], number: int) -> None:
+    """Adds a number at the end; small gaps are taken in."""
+    if ranges and number <= ranges[-1].stop + DELETE_AT_LEAST:
+        ranges[-1] = range(ranges[-1].start, max(ranges[-1].stop, number + 1))
+    else:
+        ranges.append(range(number, number + 1))
+
+
+def _without(ranges: list[range], others: list[range]) -> list[range]:
+    """The ranges less what others cover, in order."""
+    left = []
+    others = sorted(others, key=lambda other: other.start)
+    for pages in ranges:
+        start = pages.start
+        for other in others:
+            if start < other.start < pages.stop:
+                left.append(range(start, other.start))
+            if other.start < pages.stop:
+                start = max(start, other.stop)
+        if start < pages.stop:
+            left.append(range(start, pages.stop))
+    return left
 
 
 class _Background:

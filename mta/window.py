@@ -18,12 +18,12 @@ from mta.errors import EmptyWindowError, OutOfOrderError, WindowClosed, WindowEr
 from mta.forest import Forest, PageSource, Piece
 from mta.local_pages import LocalPages
 from mta.manifest import Version
-from mta.monoids.base import ColumnarMonoid, Monoid
+from mta.monoids.base import Array, ColumnarMonoid, Monoid
 from mta.ownership import Ownership
 from mta.packing import pack, unpack
 from mta.policies import Limits, Policy, Side
 from mta.stack import Stack
-from mta.states import ColumnLayout, layout_of, result_array
+from mta.states import NOTHING, ColumnLayout, Run, layout_of, result_array
 from mta.stored_pages import StoredPages
 from stores import Conflict, Store, StoreError
 
@@ -138,29 +138,53 @@ class MonoidTreeAggregator(ABC):
 
     def _push(self, row: Any, state: Any, time: Any) -> Any:
         if self._limits.predicates:
-            stays = self._make_room_by_predicate(state, time)
-            self._insert(row, state, time)
-            if not stays:
-                self._move_head(self._tail)
+            head, stays = self._first_kept_by_predicate(state, time)
         else:
-            if self._tail > self._head:
+            head, stays = self._head, True
+            if self._tail > head:
                 head = self._first_kept(time, self._tail + 1)
-                if head > self._head:
-                    self._move_head(head)
-            self._insert(row, state, time)
-        return self.monoid.lower(self._total())
+        older = self._older(head)
+        if head > self._head:
+            self._move_head(head)
+        result = self._insert_and_answer(row, state, time, older)
+        if not stays:
+            self._move_head(self._tail)
+            result = self.monoid.identity
+        return self.monoid.lower(result)
 
     def extend(self, values: Any, times: Any = None) -> None:
         """Inserts a batch and enforces the policy once, at its end."""
         batch = self._batch(values, times)
-        if len(batch):
-            total = self._layout.fold(self._layout.lift(batch.elements))
+        if not len(batch):
+            self.enforce()
+            return
+        states = self._layout.lift(batch.elements)
+        total = self._layout.fold(states)
+        head = self._head_after(batch, states, total)
+        if head <= self._tail:
+            # read what stays before anything is added: if the store fails, nothing has changed
+            if head > self._head:
+                self._move_head(head)
+            younger = self._layout.join(self._younger(), total)
             self._add(batch)
-            self._extended(total)
-        self.enforce()
+            self._extended(younger)
+            return
+        first, count = head - self._tail, len(batch)
+        younger = self._layout.fold(self._layout.cut(states, first, count)) if first < count else NOTHING
+        if len(self):
+            self._move_head(self._tail)
+        self._add(batch)
+        if first == count:
+            self._move_head(self._tail)
+            return
+        self._take(Outcome(None, head, batch.times[first].item(), None, younger))
 
     def slide(self, values: Any, times: Any = None) -> Any:
-        """`push` for a whole batch: one result a row, as an array (for Fields, a mapping of arrays)."""
+        """`push` for a whole batch: one result a row, as an array (for Fields, a mapping of arrays).
+
+        If the store fails, nothing has changed; only under a policy with a predicate, where each row waits
+        for the one before, are the rows before the failure in, and the error says how many.
+        """
         batch = self._batch(values, times)
         if not len(batch):
             return self._layout.lower(self._layout.lift(batch.elements))
@@ -168,10 +192,7 @@ class MonoidTreeAggregator(ABC):
             return self._slide_by_push(batch)
         outcome = slide(self, batch)
         self._add(batch)
-        self._adopt(outcome)
-        self._ahead = []
-        self._oldest = outcome.oldest
-        self._leave(outcome.head)
+        self._take(outcome)
         return outcome.results
 
     # -- elements out -----------------------------------------------------------------------------------
@@ -226,7 +247,7 @@ class MonoidTreeAggregator(ABC):
         pack(offset)
         self._pages.flush()
         version = self._checkpoints.commit(self, offset)
-        self._pages.retain(self._retained_numbers(), self._checkpoints.unneeded_parts())
+        self._pages.retain(self._checkpoints.unneeded_parts())
         self.offset, self.version = offset, version.number
         return version.number
 
@@ -279,10 +300,7 @@ class MonoidTreeAggregator(ABC):
         self._closed = True
         self._pages.close()
         if isinstance(self._pages, StoredPages) and self._ownership.extents is not None:
-            versions = self._ownership.root.versions
-            tail = versions[-1].tail if versions else 0
-            tiers = range(len(self._forest.tails))
-            self._pages.forget({tier: tail >> self._forest.shift * (tier + 1) for tier in tiers})
+            self._pages.forget()
             with suppress(StoreError, Conflict):
                 self._ownership.let_go()
 
@@ -309,8 +327,16 @@ class MonoidTreeAggregator(ABC):
         """Adds an element that was checked."""
 
     @abstractmethod
-    def _extended(self, total: Any) -> None:
-        """Elements with this aggregate were added behind all others."""
+    def _older(self, head: int) -> Any:
+        """What `_insert_and_answer` needs, read while nothing has changed, for a window from `head`."""
+
+    @abstractmethod
+    def _insert_and_answer(self, row: Any, state: Any, time: Any, older: Any) -> Any:
+        """Adds an element that was checked; the state of the whole window with it. Reads nothing."""
+
+    @abstractmethod
+    def _extended(self, younger: Any) -> None:
+        """Elements were added behind all others, and `_younger` has become this."""
 
     @abstractmethod
     def _seek(self, head: int) -> list[Any]:
@@ -390,6 +416,50 @@ class MonoidTreeAggregator(ABC):
         self._pages.admit()
         return Batch(elements, times)
 
+    def _take(self, outcome: Outcome) -> None:
+        """The window becomes what a batch that was added came to."""
+        self._adopt(outcome)
+        self._ahead = []
+        self._oldest = outcome.oldest
+        self._leave(outcome.head)
+
+    def _head_after(self, batch: Batch, states: Run, total: Any) -> int:
+        """The first leaf that the policy keeps once a batch is in."""
+        last = batch.times[-1].item()
+        tail = self._tail + len(batch)
+        head = self._first_kept(last, tail) if len(self) else self._tail
+        if head == self._tail:
+            head += self._first_kept_among(batch.times, last)
+        if self._limits.predicates:
+            head = max(head, self._first_not_rejected_by(states, total))
+        return head
+
+    def _first_kept_among(self, times: Array, youngest: Any) -> int:
+        """How many of a batch's first rows the limits on count and time reject."""
+        limits, count = self._limits, len(times)
+        first = 0 if limits.count is None else max(0, count - limits.count)
+        return max([first, *(int(times.searchsorted(cut, side)) for cut, side in limits.cuts(youngest))])
+
+    def _first_not_rejected_by(self, states: Run, total: Any) -> int:
+        """The first leaf that no predicate rejects, where a batch comes behind the window."""
+        older: Any = NOTHING
+        if len(self):
+            older = self._total()
+            total = self._combine(older, total)
+            head = self._first_not_rejected(total)
+            if head < self._tail:
+                return head
+        layout, rejects = self._layout, self._limits.rejects
+        prefixes = layout.preceded_by(older, layout.prefixes(states))
+        low, high = 0, layout.length(states)
+        while low < high:
+            middle = (low + high) // 2
+            if rejects(total, layout.at(prefixes, middle)):
+                low = middle + 1
+            else:
+                high = middle
+        return self._tail + low
+
     def _add(self, batch: Batch) -> None:
         """Adds rows to the forest, behind all others."""
         if self._tail == self._head:
@@ -442,18 +512,14 @@ class MonoidTreeAggregator(ABC):
                 return head
         return self._forest.first_leaf(self._head, cut, side)
 
-    def _make_room_by_predicate(self, state: Any, time: Any) -> bool:
-        """Evicts what the policy rejects once an element is in; whether the element itself may stay."""
-        combine, limits = self.monoid.combine, self._limits
+    def _first_kept_by_predicate(self, state: Any, time: Any) -> tuple[int, bool]:
+        """The first leaf that the policy keeps once an element is in, and whether the element may stay."""
+        limits = self._limits
         if self._tail == self._head:
-            return not limits.rejects(state, state)
-        before = self._total()
-        total = combine(before, state)
+            return self._head, not limits.rejects(state, state)
+        total = self._combine(self._total(), state)
         head = max(self._first_kept(time, self._tail + 1), self._first_not_rejected(total))
-        keeps_newest = head < self._tail or not limits.rejects(total, total)
-        if head > self._head:
-            self._move_head(head)
-        return keeps_newest
+        return head, head < self._tail or not limits.rejects(total, total)
 
     def _first_not_rejected(self, total: Any) -> int:
         """The first leaf that no predicate rejects: one by one for a few, then by search from the roots."""
@@ -475,10 +541,19 @@ class MonoidTreeAggregator(ABC):
 
     def _slide_by_push(self, batch: Batch) -> Any:
         lift = self.monoid.lift_row
-        results = []
-        for row, time in zip(self._layout.row_list(batch.elements), batch.times.tolist(), strict=True):
-            self._pages.admit()
-            results.append(self._push(row, lift(row), time))
+        results: list[Any] = []
+        try:
+            for row, time in zip(self._layout.row_list(batch.elements), batch.times.tolist(), strict=True):
+                self._pages.admit()
+                results.append(self._push(row, lift(row), time))
+        except Exception as error:
+            # the rows before are in, and their results must not be lost
+            error.results = result_array(results)  # type: ignore[attr-defined]
+            error.add_note(
+                f"{len(results)} of the batch's {len(batch)} rows are in the window {self.name!r}, and their "
+                "results are in this error's `results`; go on with the row after them"
+            )
+            raise
         return result_array(results)
 
 

@@ -1,0 +1,160 @@
+"""Columns of a DataFrame as NumPy columns that a window can keep, with nulls coded among the values.
+
+A store's column is int64, float64 or Python objects. A null of a whole number is the least int64, and a null
+of a real number is a NaN of its own, so that validity costs no second column. Python columns have None.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import types as T
+
+from mta.monoids.base import Array
+
+#: int64, float64, or Python objects
+Encoding = Literal["whole", "real", "object"]
+
+NULL_WHOLE = -(2**63)
+_NULL_REAL_BITS = 0x7FF8_6E75_6C6C_0000
+NULL_REAL: float = float(np.array([_NULL_REAL_BITS], dtype=np.int64).view(np.float64)[0])
+
+
+@dataclass(frozen=True)
+class Input:
+    """A column that aggregates read."""
+
+    name: str
+    index: int
+    type: T.DataType
+    nullable: bool
+
+    @property
+    def key(self) -> str:
+        """Its name among the fields of a window's elements."""
+        return f"c{self.index}"
+
+    @property
+    def encoding(self) -> Encoding | None:
+        return encoding_of(self.type)
+
+
+_WHOLE = (
+    T.IntegralType,
+    T.BooleanType,
+    T.DateType,
+    T.TimestampType,
+    T.TimestampNTZType,
+    T.DayTimeIntervalType,
+)
+_REAL = (T.DoubleType, T.FloatType)
+_OBJECT = (T.StringType, T.BinaryType)
+
+
+def encoding_of(kind: T.DataType) -> Encoding | None:
+    """How values of a type are kept; None where they cannot be."""
+    if isinstance(kind, _WHOLE):
+        return "whole"
+    if isinstance(kind, _REAL):
+        return "real"
+    return "object" if isinstance(kind, _OBJECT) else None
+
+
+def whole_numbers(column: pa.Array) -> Array:
+    """int64 values of a column of whole numbers, dates, timestamps or booleans; 0 where null."""
+    kind = column.type
+    if pa.types.is_date32(kind):
+        column = column.cast(pa.int32())
+    elif pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
+        column = (
+            column.cast(pa.int64()) if kind.unit == "us" else column.cast(pa.timestamp("us")).cast(pa.int64())
+        )
+    elif pa.types.is_boolean(kind):
+        column = column.cast(pa.int8())
+    if column.null_count:
+        column = column.fill_null(0)
+    return column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+
+
+def real_numbers(column: pa.Array) -> Array:
+    """float64 values; 0 where null."""
+    if column.null_count:
+        column = column.fill_null(0.0)
+    return column.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+
+
+def validity(column: pa.Array) -> Array:
+    valid: Array = pc.is_valid(column).to_numpy(zero_copy_only=False)
+    return valid
+
+
+def encoded(column: pa.Array, source: Input) -> Array:
+    """The column as a window keeps it, with its nulls coded."""
+    if not source.nullable and column.null_count:
+        raise ValueError(f"column {source.name!r} holds nulls, which its schema rules out")
+    if source.encoding == "whole":
+        values = whole_numbers(column)
+        if not source.nullable:
+            return values
+        if isinstance(source.type, T.LongType) and len(values) and int(values.min()) == NULL_WHOLE:
+            raise ValueError(
+                f"column {source.name!r} holds {NULL_WHOLE}, the one bigint that rolling keeps for null; "
+                "cast the column to double"
+            )
+        return np.where(validity(column), values, NULL_WHOLE) if column.null_count else values
+    values = real_numbers(column)
+    if not source.nullable:
+        return values
+    missing = np.isnan(values)
+    if missing.any():  # whatever NaN it is, it is not a null
+        values = np.where(missing, np.nan, values)
+    return np.where(validity(column), values, NULL_REAL) if column.null_count else values
+
+
+def are_valid(column: Array) -> Array:
+    """Which values of an encoded column are not null."""
+    valid: Array
+    if column.dtype.kind == "f":
+        valid = np.ascontiguousarray(column).view(np.int64) != _NULL_REAL_BITS
+    else:
+        valid = column != NULL_WHOLE
+    return valid
+
+
+def listed(column: pa.Array, source: Input) -> list[Any]:
+    """The column as plain Python values, with None for null: what object windows keep.
+
+    Dates and timestamps are whole numbers.
+    """
+    kind = source.type
+    if source.encoding == "whole" and not isinstance(kind, T.BooleanType):
+        values = whole_numbers(column).tolist()
+    elif source.encoding == "real":
+        values = real_numbers(column).tolist()
+    else:
+        found: list[Any] = column.to_pylist()
+        return found
+    if column.null_count:
+        valid = validity(column).tolist()
+        return [value if there else None for value, there in zip(values, valid, strict=True)]
+    plain: list[Any] = values
+    return plain
+
+
+def in_total_order(column: Array) -> Array:
+    """Whole numbers in the order that Spark gives real ones: NaN is the greatest, 0.0 and -0.0 are equal."""
+    if column.dtype.kind != "f":
+        return column
+    bits = np.where(np.isnan(column), np.nan, column + 0.0).view(np.int64)
+    return np.where(bits < 0, np.int64(-(2**63)) - bits - 1, bits)
+
+
+def total_order_key(value: Any) -> Any:
+    """`in_total_order` of one plain value."""
+    if type(value) is not float:
+        return value
+    return int(in_total_order(np.array([value]))[0])

@@ -1,0 +1,152 @@
+"""Which rows a frame holds: `window=`, `rows=` or `policy=` as one `Frame`."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from fractions import Fraction
+from typing import Any, Literal
+
+from pyspark.sql import types as T
+
+from mta.policies import CountWindow, Policy, TimeWindow
+from spark_integration.errors import RollingError, UnsupportedColumn
+
+Closed = Literal["both", "right"]
+
+#: what an order column's values become: whole numbers or real ones
+Clock = Literal["whole", "real"]
+
+_MICROSECONDS = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 7 * 86_400_000_000,
+}
+_DAY = _MICROSECONDS["day"]
+_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)")
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A policy, and how rows are told to it."""
+
+    policy: Policy
+    #: how the order column becomes times; None where only the order of rows counts
+    clock: Clock | None
+    #: rows with equal times see each other, as in SQL's RANGE
+    peers: bool
+
+    @property
+    def by_predicate(self) -> bool:
+        return bool(self.policy.limits().predicates)
+
+
+def frame_of(window: Any, rows: Any, policy: Any, closed: Any, order: str, order_type: T.DataType) -> Frame:
+    """The frame that exactly one of `window`, `rows` and `policy` describes."""
+    given = [
+        name for name, value in (("window", window), ("rows", rows), ("policy", policy)) if value is not None
+    ]
+    if len(given) != 1:
+        got = "none of them" if not given else " and ".join(given)
+        raise RollingError(f"rolling takes exactly one of window=, rows= and policy=, got {got}")
+    if closed not in ("both", "right"):
+        raise RollingError(f'closed= is "both" or "right", got {closed!r}')
+    if window is not None:
+        clock = clock_of(order, order_type)
+        span = span_of(window, closed, order, order_type)
+        return Frame(TimeWindow(span, closed=closed), clock, peers=True)
+    if closed != "both":
+        raise RollingError("closed= goes with window= only")
+    if rows is not None:
+        if isinstance(rows, bool) or not isinstance(rows, int):
+            raise RollingError(f"rows= is a whole number of rows, got {rows!r}")
+        if rows < 1:
+            raise RollingError(f"rows= must be at least 1, the current row, got {rows}")
+        return Frame(CountWindow(rows), None, peers=False)
+    if not isinstance(policy, Policy):
+        raise RollingError(f"policy= is one of mta.policies, got {policy!r}")
+    limits = policy.limits()
+    timed = limits.open_span is not None or limits.closed_span is not None
+    return Frame(policy, clock_of(order, order_type) if timed else None, peers=False)
+
+
+def clock_of(order: str, kind: T.DataType) -> Clock:
+    if isinstance(kind, (T.TimestampType, T.TimestampNTZType, T.DateType, T.IntegralType)):
+        return "whole"
+    if isinstance(kind, (T.DoubleType, T.FloatType)):
+        return "real"
+    hint = "; cast it to double or bigint" if isinstance(kind, T.DecimalType) else ""
+    raise UnsupportedColumn(
+        f"order_by={order!r} is of type {kind.simpleString()}, and a window in time takes timestamp, "
+        f"timestamp_ntz, date, a whole number or double{hint}"
+    )
+
+
+def span_of(window: Any, closed: Closed, order: str, kind: T.DataType) -> float:
+    """The length of a window in the unit of the order column: microseconds, days, or its own."""
+    if isinstance(window, (str, timedelta)):
+        length = _from_text(window) if isinstance(window, str) else _from_timedelta(window)
+        span = _in_unit(window, length, order, kind)
+    elif isinstance(window, (int, float)) and not isinstance(window, bool):
+        if not math.isfinite(window):
+            raise RollingError(f"window= must be finite, got {window!r}")
+        span = Fraction(window)
+    else:
+        raise RollingError(f'window= is a text such as "90 days", a timedelta or a number, got {window!r}')
+    if span <= 0:
+        raise RollingError(f"window= must be longer than 0, got {window!r}")
+    if clock_of(order, kind) == "real":
+        return float(span)
+    # between whole times, the next whole length is the same window
+    return math.floor(span) if closed == "both" else math.ceil(span)
+
+
+def _in_unit(window: Any, length: Fraction, order: str, kind: T.DataType) -> Fraction:
+    if isinstance(kind, (T.TimestampType, T.TimestampNTZType)):
+        if length.denominator != 1:
+            raise RollingError(f"window={window!r} is not a whole number of microseconds")
+        return length
+    if isinstance(kind, T.DateType):
+        if length % _DAY:
+            raise RollingError(
+                f"window={window!r} is not a whole number of days, and order_by={order!r} is a date"
+            )
+        return length / _DAY
+    raise RollingError(
+        f"window={window!r} is a length of time, and order_by={order!r} is of type {kind.simpleString()}: "
+        "give a number in its unit"
+    )
+
+
+def _from_timedelta(window: timedelta) -> Fraction:
+    return Fraction(window // timedelta(microseconds=1))
+
+
+def _from_text(window: str) -> Fraction:
+    text = window.strip().lower()
+    text = text.removeprefix("interval").strip()
+    total, rest = Fraction(0), text
+    while rest:
+        match = _PART.match(rest)
+        if match is None:
+            raise RollingError(
+                f'window={window!r} is not a length of time such as "90 days" or "1 hour 30 minutes"'
+            )
+        number, unit = match.groups()
+        unit = unit.removesuffix("s")
+        if unit in ("month", "quarter", "year"):
+            raise RollingError(f"window={window!r}: a {unit} has no fixed length; give days")
+        if unit not in _MICROSECONDS:
+            known = ", ".join(f"{name}s" for name in _MICROSECONDS)
+            raise RollingError(f"window={window!r}: unknown unit {match.group(2)!r} (known: {known})")
+        total += Fraction(number) * _MICROSECONDS[unit]
+        rest = rest[match.end() :].strip()
+    if not text:
+        raise RollingError(f"window={window!r} is empty")
+    return total

@@ -1,0 +1,198 @@
+"""One task: a partition sorted by key and order comes in batch by batch, and goes out with its aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mta import AmortizedMTA, LogMTA
+from mta.baselines import DABA
+from mta.batch import join_results
+from mta.monoids.base import Array
+from mta.policies import Policy
+from mta.states import layout_of
+from spark_integration.chunks import Chunk, Keys, Times, chunks
+from spark_integration.folds import first_rows, folds
+from spark_integration.metrics import Meter
+from spark_integration.peers import Peers
+from spark_integration.program import Plan, Program, Results, programs, without_nulls
+from spark_integration.storage import LEASE, TaskStorage
+
+
+def run(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What `mapInArrow` calls for a partition."""
+    meter = Meter(plan.metered)
+    with TaskStorage(plan.store, plan.store_options) as storage:
+        task = _Task(plan, storage, meter)
+        try:
+            yield from meter.attach(task.rows(batches), task.close)
+        except MemoryError as error:
+            if plan.algorithm != "daba":
+                raise
+            raise MemoryError(
+                'the window no longer fits in the memory of a Python worker: algorithm="daba" keeps all of it '
+                'there. Use algorithm="amta" with store="rocksdb" or the URL of a store, whose memory does not '
+                "grow with the window"
+            ) from error
+        finally:
+            task.close()
+
+
+class _Task:
+    def __init__(self, plan: Plan, storage: TaskStorage, meter: Meter) -> None:
+        self._plan, self._storage, self._meter = plan, storage, meter
+        self._programs = programs(plan)
+        self._results = Results(plan)
+        self._keys = Keys(plan.keys)
+        self._clock = plan.frame.clock
+        self._peers = Peers(storage.spool) if plan.frame.peers else None
+        wanted = {source.index for program in self._programs for source in program.inputs}
+        wanted |= {key.index for key in plan.keys}
+        if self._clock is not None:
+            wanted.add(plan.order[0].index)
+        self._wanted = sorted(wanted)
+        #: the policy of each program's windows
+        self._policies = [without_nulls(plan.frame.policy, program.monoid) for program in self._programs]
+        #: the windows of the group that goes on in the next chunk
+        self._open: list[Any] = []
+        self._kind: int | None = None
+        self._first = True
+
+    def close(self) -> None:
+        """Closes the windows, which deletes their pages."""
+        windows, self._open = self._open, []
+        for window in windows:
+            if hasattr(window, "close"):
+                window.close()
+        if self._peers is not None:
+            self._peers.close()
+
+    def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for chunk, last in chunks(batches, self._wanted):
+            yield from self._chunk(chunk, last)
+
+    def _chunk(self, chunk: Chunk, last: bool) -> Iterator[pa.RecordBatch]:
+        times = None if self._clock is None else Times(chunk.columns[self._plan.order[0].index], self._clock)
+        changed = self._keys.changes(chunk)
+        if not self._plan.keys:
+            changed[0] = self._first
+        if times is not None:
+            changed[1:] |= times.kind_changes()
+            changed[0] |= times.kind_at(0) != self._kind
+            self._kind = times.kind_at(chunk.rows - 1)
+        changed[0] |= self._first
+        self._first = False
+        stamps = None if times is None else times.values
+        results = self._slide(chunk, changed, stamps, last)
+        self._meter.rows += chunk.rows
+        if self._peers is None:
+            yield from self._with_results(chunk, 0, chunk.rows, results)
+            return
+        assert stamps is not None
+        released, start, stop, results = self._peers.settle(chunk, changed, stamps, results, last)
+        if released is not None:
+            columns = self._results.columns(released)
+            for batch in self._peers.release():
+                yield self._joined(batch, [_repeated(column, batch.num_rows) for column in columns])
+        yield from self._with_results(chunk, start, stop, results)
+        self._peers.hold(chunk, stop)
+
+    # -- out --------------------------------------------------------------------------------------------
+
+    def _with_results(
+        self, chunk: Chunk, start: int, stop: int, results: Mapping[str, Any]
+    ) -> Iterator[pa.RecordBatch]:
+        if start == stop:
+            return
+        columns = self._results.columns({name: part[start:stop] for name, part in results.items()})
+        for batch, first in chunk.slices(start, stop):
+            yield self._joined(batch, [column.slice(first - start, batch.num_rows) for column in columns])
+
+    def _joined(self, batch: pa.RecordBatch, columns: list[pa.Array]) -> pa.RecordBatch:
+        schema = pa.schema([*batch.schema, *self._results.fields])
+        return pa.RecordBatch.from_arrays([*batch.columns, *columns], schema=schema)
+
+    # -- windows ----------------------------------------------------------------------------------------
+
+    def _slide(self, chunk: Chunk, changed: Array, times: Array | None, last: bool) -> dict[str, Any]:
+        """A result for each row of a chunk; the last group stays open unless it is the last chunk."""
+        starts = np.flatnonzero(changed)
+        going = int(starts[0]) if len(starts) else chunk.rows  # rows of the group that was open
+        if going < chunk.rows:
+            opened = chunk.rows if last else int(starts[-1])  # where the group starts that stays open
+        else:
+            opened = chunk.rows
+        parts: list[list[Any]] = [[] for _ in self._programs]
+        values = [program.values(chunk.columns, chunk.rows) for program in self._programs]
+        if going:
+            self._advance(parts, values, times, 0, going)
+        if going < chunk.rows or last:
+            for window in self._open:
+                if hasattr(window, "close"):
+                    window.close()
+            self._open = []
+        whole = starts[starts < opened]
+        if len(whole):
+            self._whole(parts, values, times, whole, opened)
+        if opened < chunk.rows:
+            self._open = [self._window(*pair) for pair in zip(self._programs, self._policies, strict=True)]
+            self._advance(parts, values, times, opened, chunk.rows)
+        results: dict[str, Any] = {}
+        for program, found in zip(self._programs, parts, strict=True):
+            results.update(_concatenated(found))
+        return results
+
+    def _window(self, program: Program, policy: Policy) -> Any:
+        if self._plan.algorithm == "daba":
+            return DABA(program.monoid, policy)
+        kind = LogMTA if self._plan.algorithm == "lmta" else AmortizedMTA
+        self._meter.windows += 1
+        return kind(
+            program.monoid,
+            policy,
+            store=self._meter.metered(self._storage.store),
+            name=self._storage.next_name(),
+            page_size=self._plan.page_size,
+            lease=LEASE,
+        )
+
+    def _advance(
+        self, parts: list[list[Any]], values: list[Any], times: Array | None, start: int, stop: int
+    ) -> None:
+        """The open windows take rows start to stop."""
+        for program, window, found, given in zip(self._programs, self._open, parts, values, strict=True):
+            stamps = None if times is None else times[start:stop]
+            found.append(window.slide(program.cut(given, start, stop), stamps))
+
+    def _whole(
+        self, parts: list[list[Any]], values: list[Any], times: Array | None, starts: Array, stop: int
+    ) -> None:
+        """Groups that begin and end in the chunk, from the first of `starts` to `stop`."""
+        begin = int(starts[0])
+        for program, policy, found, given in zip(self._programs, self._policies, parts, values, strict=True):
+            if self._plan.algorithm == "daba" or self._plan.frame.by_predicate:
+                for start, end in zip(starts.tolist(), [*starts[1:].tolist(), stop], strict=True):
+                    window = DABA(program.monoid, policy)
+                    found.append(
+                        window.slide(
+                            program.cut(given, start, end), None if times is None else times[start:end]
+                        )
+                    )
+                continue
+            layout = layout_of(program.monoid)
+            states = layout.lift(layout.elements(program.cut(given, begin, stop)))
+            stamps = None if times is None else times[begin:stop]
+            firsts = first_rows(starts - begin, stop - begin, stamps, policy.limits())
+            found.append(layout.lower(folds(layout, states, starts - begin, firsts)))
+
+
+def _concatenated(parts: list[Any]) -> Any:
+    """Results of consecutive rows; where some are objects, all are."""
+    return join_results(parts)
+
+
+def _repeated(column: pa.Array, count: int) -> pa.Array:
+    return column if count == 1 else column.take(pa.array(np.zeros(count, dtype=np.int64)))

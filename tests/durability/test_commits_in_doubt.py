@@ -1,0 +1,209 @@
+"""Commits that fail, or whose answer is lost: whatever is in the store, no version that can be there is harmed."""
+
+from __future__ import annotations
+
+import time
+import uuid
+
+import pytest
+
+from mta import AmortizedMTA, Fenced, PagesLost, monoids, ownership, policies
+from mta.manifest import Extents, decode_root
+from mta.operations import verify
+from mta.window import MonoidTreeAggregator
+from stores import Store, StoreUnavailable, open_store, pages_of
+from stores.memory import MemoryStore
+from stores.testing import FaultyStore
+
+POLICY = policies.CountWindow(500)
+
+
+class Line:
+    """A store behind a line that can be cut, before a call or after it."""
+
+    def __init__(self) -> None:
+        self.direct = MemoryStore(f"memory:{uuid.uuid4().hex}")
+        self.cut: str | None = None
+        self.store = FaultyStore(self.direct, lambda call, _: call == self.cut)
+
+    def window(self, page_size: int) -> MonoidTreeAggregator:
+        return AmortizedMTA(monoids.Sum(), POLICY, store=self.store, name="w", page_size=page_size)
+
+    def restored(self, store: Store | None = None) -> MonoidTreeAggregator:
+        return AmortizedMTA.restore(store or self.direct, "w", monoids.Sum(), POLICY)
+
+    def fail(self, window: MonoidTreeAggregator, call: str, *, after: bool) -> None:
+        self.cut, self.store.after = call, after
+        with pytest.raises(StoreUnavailable):
+            window.checkpoint()
+        self.cut = None
+
+
+@pytest.fixture
+def line() -> Line:
+    return Line()
+
+
+def elements(window: MonoidTreeAggregator) -> list[int]:
+    """Every element, each read from its page."""
+    return [window.range_query(time, time) for time in range(window.oldest, window.youngest + 1)]
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["not done", "answer lost"])
+@pytest.mark.parametrize("call", ["put_many", "swap_root"])
+@pytest.mark.parametrize("page_size", [4, 1024])
+def test_a_checkpoint_can_be_tried_again(line: Line, page_size: int, call: str, after: bool) -> None:
+    window = line.window(page_size)
+    window.extend(range(50))
+    window.checkpoint()
+    window.extend(range(50, 130))
+    line.fail(window, call, after=after)
+    window.extend(range(130, 190))
+    window.checkpoint(offset=190)
+    window.checkpoint(offset=190)
+    assert verify(line.direct, "w").problems == []
+    with line.restored() as restored:
+        assert restored.offset == 190
+        assert elements(restored) == list(range(190))
+
+
+@pytest.mark.parametrize("page_size", [4, 1024])
+def test_closing_after_a_lost_answer_spares_what_was_committed(line: Line, page_size: int) -> None:
+    window = line.window(page_size)
+    window.extend(range(50))
+    window.checkpoint()
+    window.extend(range(50, 1300))
+    line.fail(window, "swap_root", after=True)
+    window.close()
+    assert verify(line.direct, "w").problems == []
+    with line.restored() as restored:
+        assert elements(restored) == list(range(800, 1300))
+
+
+def test_going_on_after_a_lost_answer_spares_what_may_be_committed(line: Line) -> None:
+    window = line.window(4)
+    window.extend(range(1000))
+    window.checkpoint()
+    window.extend(range(1000, 2000))
+    line.fail(window, "swap_root", after=True)
+    for start in range(2000, 6000, 500):  # what the commit in doubt names is evicted and behind all else
+        window.extend(range(start, start + 500))
+    window._pages._writer.submit(int).result()  # type: ignore[attr-defined]
+    assert verify(line.direct, "w").problems == []
+    with line.restored() as restored:
+        assert elements(restored) == list(range(1500, 2000))
+
+
+def test_a_store_that_went_back_is_not_committed_over(line: Line) -> None:
+    window = line.window(4)
+    window.extend(range(100))
+    window.checkpoint()
+    contents = line.direct._contents
+    pages, roots = dict(contents.pages), dict(contents.roots)
+    window.extend(range(100, 200))
+    window.checkpoint()
+    contents.pages, contents.roots = pages, roots
+    window.extend(range(200, 210))
+    with pytest.raises(Fenced, match="went back to an earlier state"):
+        window.checkpoint()
+    with line.restored() as restored:
+        assert elements(restored) == list(range(100))
+
+
+def test_an_emptied_store_has_lost_pages(line: Line) -> None:
+    line.window(4).close()
+    window = line.window(4)
+    window.extend(range(1000))
+    window.checkpoint()
+    restored = line.restored()
+    line.direct._contents.pages.clear()
+    line.direct._contents.roots.clear()
+    with pytest.raises(PagesLost, match=r"page \d+ of tier \d of window 'w'"):
+        restored.range_query(600, 600)
+    with pytest.raises(Fenced, match="was removed"):
+        restored.checkpoint()
+
+
+def test_pages_between_checkpoints_do_not_pile_up(line: Line) -> None:
+    window = line.window(4)
+    window.extend(range(1000))
+    window.checkpoint()
+    for start in range(1000, 50_000, 1000):
+        window.extend(range(start, start + 1000))
+    window._pages._writer.submit(int).result()  # type: ignore[attr-defined]
+    held = len(list(line.direct.list_keys(pages_of("w"))))
+    assert held < 2 * 500 / 3 + 3 * 1000 / 3  # the version's window, this one, and a batch on its way out
+
+
+def test_restarts_do_not_make_the_manifest_grow(line: Line) -> None:
+    with line.window(4) as window:
+        window.extend(range(600))
+        window.checkpoint()
+    sizes = []
+    for _ in range(50):
+        with line.restored() as window:
+            window.push(1)
+            window.evict(len(window) - 400)
+            window.checkpoint()
+        root = line.direct.read_root("w")
+        assert root is not None
+        sizes.append(len(root[0]))
+    assert max(sizes) < 2000
+    for _ in range(50):
+        with line.restored() as window:
+            window.checkpoint()
+    root = line.direct.read_root("w")
+    assert root is not None
+    assert len(root[0]) < 2000
+
+
+def test_extents_forget_epochs_without_pages() -> None:
+    extents = Extents(((1, None),), 2)
+    for epoch, tail in ((2, 9), (3, 10), (4, 11), (5, 12), (6, 12)):
+        extents = extents.taken_over(tail, epoch)
+    assert extents.ends == ((1, 9), (4, 12), (6, None))
+    assert [extents.epoch_of(0, number) for number in range(4)] == [1, 1, 4, 6]
+
+
+# -- who is dead ---------------------------------------------------------------------------------------------
+
+
+def test_a_process_id_says_nothing_in_another_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = ownership._host(), 2**22 + 1, 5
+    assert ownership.surely_dead(gone)
+    assert not ownership.surely_dead(ownership.this_process())
+    same_name = gone[0].split("/")[0]
+    assert not ownership.surely_dead((f"{same_name}/another/boot", *gone[1:]))
+    assert not ownership.surely_dead((same_name, *gone[1:]))
+    assert not ownership.surely_dead(("", 0, 0))
+    monkeypatch.setattr(ownership, "started", lambda _: 7)
+    assert ownership.surely_dead(gone)  # its id was given to another process
+
+
+def test_epochs_are_never_used_again() -> None:
+    epochs = []
+    for _ in range(20):
+        with open_store("memory:") as store:
+            window = AmortizedMTA(monoids.Sum(), store=store, name="w")
+            window.checkpoint()
+            root = store.read_root("w")
+            assert root is not None
+            epochs.append(decode_root("w", root[0]).epoch)
+    assert len(set(epochs)) == 20
+    assert epochs == sorted(epochs)
+    assert abs(epochs[0] - time.time() * 1e6) < 60e6
+    assert ownership.next_epoch(2**60) == 2**60 + 1
+
+
+def test_a_forked_copy_of_a_writer_is_fenced(line: Line) -> None:
+    window = line.window(4)
+    window.extend(range(100))
+    window.checkpoint()
+    copy = line.window(4)
+    # what a copy of the process would have: the same epoch, owner and token
+    vars(copy._ownership).update(vars(window._ownership))
+    window.push(1)
+    window.checkpoint()
+    copy.push(2)
+    with pytest.raises(Fenced):
+        copy.checkpoint()
