@@ -74,6 +74,10 @@ class StoredPages:
         self._dead: dict[int, int] = {}
         #: … and the ranges of those that may be in the store, oldest first
         self._stored: dict[int, list[range]] = {}
+        #: pages that were handed over before their elements were in the window
+        self._early: set[PageId] = set()
+        #: how many of the youngest pages are kept back
+        self._hold = HELD
         self._writer = _Background("mta-writer")
         self._reader = _Background("mta-reader")
         self._writing: Future[None] | None = None
@@ -85,10 +89,33 @@ class StoredPages:
         with self._lock:
             if number < self._dead.get(tier, 0):
                 return
+            if (tier, number) in self._early:
+                self._early.discard((tier, number))
+                return
             self._buffer[tier, number] = page
-            ready = len(self._buffer) > HELD
+            ready = len(self._buffer) > self._hold
         if ready:
             self._start_writing()
+
+    def put_early(self, pages: Sequence[tuple[int, Page]]) -> None:
+        """Starts to write pages of leaves that are about to be added, so that no checkpoint waits for them.
+
+        Each is put again when its elements are in. If they do not come, the pages are taken back.
+        """
+        with self._lock:
+            for number, page in pages:
+                self._buffer[0, number] = page
+                self._early.add((0, number))
+        if pages:
+            self._start_writing()
+
+    def take_back(self) -> None:
+        """Forgets early pages; what was written of them is written again when its number comes."""
+        with self._lock:
+            for name in self._early:
+                self._buffer.pop(name, None)
+                self._cache.pop(name, None)
+            self._early.clear()
 
     def admit(self) -> None:
         """Waits until the buffer has room. Raises the store's error if it cannot be emptied."""
@@ -97,7 +124,7 @@ class StoredPages:
         if self._writing is not None:
             self._writing.exception()
         if len(self._buffer) > self._buffered:
-            self._write(HELD)
+            self._write(self._hold)
 
     def flush(self) -> None:
         """Writes all pages that are still wanted."""
@@ -107,7 +134,7 @@ class StoredPages:
 
     def _start_writing(self) -> None:
         if self._writing is None or self._writing.done():
-            self._writing = self._writer.submit(self._write, HELD)
+            self._writing = self._writer.submit(self._write, self._hold)
 
     def _write(self, held: int) -> None:
         """Writes pages, oldest first, until `held` are left, a few at a time so that memory is bounded."""
@@ -230,7 +257,11 @@ class StoredPages:
         self._stored[tier] = [stored]
 
     def retain(self, unneeded: list[str]) -> None:
-        """A version was committed, others were given up, and with them some keys."""
+        """A version was committed, others were given up, and with them some keys.
+
+        From now on no page is kept back, since the next checkpoint has to write it anyway.
+        """
+        self._hold = 0
         self._start_deleting(unneeded)
 
     def _unneeded(self, tier: int, below: int | None = None) -> list[range]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
@@ -190,7 +190,8 @@ class MonoidTreeAggregator(ABC):
             return self._layout.lower(self._layout.lift(batch.elements))
         if self._limits.predicates:
             return self._slide_by_push(batch)
-        outcome = slide(self, batch)
+        with self._writing_early(batch):
+            outcome = slide(self, batch)
         self._add(batch)
         self._take(outcome)
         return outcome.results
@@ -467,6 +468,20 @@ class MonoidTreeAggregator(ABC):
         self._forest.extend(batch.times, batch.elements)
         self._tail = self._forest.tail
         self._youngest = batch.times[-1].item()
+
+    @contextmanager
+    def _writing_early(self, batch: Batch) -> Iterator[None]:
+        """Has the batch's pages written while its results are computed, where checkpoints are made."""
+        pages = self._pages
+        if not isinstance(pages, StoredPages) or self.version is None or len(self) < len(batch):
+            yield
+            return
+        pages.put_early(self._forest.coming_pages(batch.times, batch.elements))
+        try:
+            yield
+        except BaseException:
+            pages.take_back()
+            raise
 
     def _move_head(self, head: int) -> None:
         """Evicts all before `head`."""

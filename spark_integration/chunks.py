@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -116,10 +117,10 @@ def _value_differences(column: pa.Array) -> Array:
         return found
     if pa.types.is_nested(kind):
         items = [_comparable(item) for item in column.to_pylist()]
-        return np.fromiter((a != b for a, b in zip(items, items[1:], strict=False)), bool, len(items) - 1)
+        return np.fromiter((a != b for a, b in pairwise(items)), bool, len(items) - 1)
     different = pc.not_equal(column.slice(1), column.slice(0, len(column) - 1))
-    found = pc.fill_null(different, False).to_numpy(zero_copy_only=False)
-    return found
+    unequal: Array = pc.fill_null(different, False).to_numpy(zero_copy_only=False)
+    return unequal
 
 
 def _comparable(value: Any) -> Any:

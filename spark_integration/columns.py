@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import types as T
+from pyspark.sql import types as sql
 
 from mta.monoids.base import Array
 
@@ -30,7 +30,7 @@ class Input:
 
     name: str
     index: int
-    type: T.DataType
+    type: sql.DataType
     nullable: bool
 
     @property
@@ -44,18 +44,18 @@ class Input:
 
 
 _WHOLE = (
-    T.IntegralType,
-    T.BooleanType,
-    T.DateType,
-    T.TimestampType,
-    T.TimestampNTZType,
-    T.DayTimeIntervalType,
+    sql.IntegralType,
+    sql.BooleanType,
+    sql.DateType,
+    sql.TimestampType,
+    sql.TimestampNTZType,
+    sql.DayTimeIntervalType,
 )
-_REAL = (T.DoubleType, T.FloatType)
-_OBJECT = (T.StringType, T.BinaryType)
+_REAL = (sql.DoubleType, sql.FloatType)
+_OBJECT = (sql.StringType, sql.BinaryType)
 
 
-def encoding_of(kind: T.DataType) -> Encoding | None:
+def encoding_of(kind: sql.DataType) -> Encoding | None:
     """How values of a type are kept; None where they cannot be."""
     if isinstance(kind, _WHOLE):
         return "whole"
@@ -77,14 +77,16 @@ def whole_numbers(column: pa.Array) -> Array:
         column = column.cast(pa.int8())
     if column.null_count:
         column = column.fill_null(0)
-    return column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    values: Array = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return values
 
 
 def real_numbers(column: pa.Array) -> Array:
     """float64 values; 0 where null."""
     if column.null_count:
         column = column.fill_null(0.0)
-    return column.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+    values: Array = column.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+    return values
 
 
 def validity(column: pa.Array) -> Array:
@@ -100,7 +102,7 @@ def encoded(column: pa.Array, source: Input) -> Array:
         values = whole_numbers(column)
         if not source.nullable:
             return values
-        if isinstance(source.type, T.LongType) and len(values) and int(values.min()) == NULL_WHOLE:
+        if isinstance(source.type, sql.LongType) and len(values) and int(values.min()) == NULL_WHOLE:
             raise ValueError(
                 f"column {source.name!r} holds {NULL_WHOLE}, the one bigint that rolling keeps for null; "
                 "cast the column to double"
@@ -131,7 +133,7 @@ def listed(column: pa.Array, source: Input) -> list[Any]:
     Dates and timestamps are whole numbers.
     """
     kind = source.type
-    if source.encoding == "whole" and not isinstance(kind, T.BooleanType):
+    if source.encoding == "whole" and not isinstance(kind, sql.BooleanType):
         values = whole_numbers(column).tolist()
     elif source.encoding == "real":
         values = real_numbers(column).tolist()

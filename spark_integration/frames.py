@@ -9,7 +9,7 @@ from datetime import timedelta
 from fractions import Fraction
 from typing import Any, Literal
 
-from pyspark.sql import types as T
+from pyspark.sql import types as sql
 
 from mta.policies import CountWindow, Policy, TimeWindow
 from spark_integration.errors import RollingError, UnsupportedColumn
@@ -47,7 +47,7 @@ class Frame:
         return bool(self.policy.limits().predicates)
 
 
-def frame_of(window: Any, rows: Any, policy: Any, closed: Any, order: str, order_type: T.DataType) -> Frame:
+def frame_of(window: Any, rows: Any, policy: Any, closed: Any, order: str, order_type: sql.DataType) -> Frame:
     """The frame that exactly one of `window`, `rows` and `policy` describes."""
     given = [
         name for name, value in (("window", window), ("rows", rows), ("policy", policy)) if value is not None
@@ -76,19 +76,19 @@ def frame_of(window: Any, rows: Any, policy: Any, closed: Any, order: str, order
     return Frame(policy, clock_of(order, order_type) if timed else None, peers=False)
 
 
-def clock_of(order: str, kind: T.DataType) -> Clock:
-    if isinstance(kind, (T.TimestampType, T.TimestampNTZType, T.DateType, T.IntegralType)):
+def clock_of(order: str, kind: sql.DataType) -> Clock:
+    if isinstance(kind, (sql.TimestampType, sql.TimestampNTZType, sql.DateType, sql.IntegralType)):
         return "whole"
-    if isinstance(kind, (T.DoubleType, T.FloatType)):
+    if isinstance(kind, (sql.DoubleType, sql.FloatType)):
         return "real"
-    hint = "; cast it to double or bigint" if isinstance(kind, T.DecimalType) else ""
+    hint = "; cast it to double or bigint" if isinstance(kind, sql.DecimalType) else ""
     raise UnsupportedColumn(
         f"order_by={order!r} is of type {kind.simpleString()}, and a window in time takes timestamp, "
         f"timestamp_ntz, date, a whole number or double{hint}"
     )
 
 
-def span_of(window: Any, closed: Closed, order: str, kind: T.DataType) -> float:
+def span_of(window: Any, closed: Closed, order: str, kind: sql.DataType) -> float:
     """The length of a window in the unit of the order column: microseconds, days, or its own."""
     if isinstance(window, (str, timedelta)):
         length = _from_text(window) if isinstance(window, str) else _from_timedelta(window)
@@ -107,12 +107,12 @@ def span_of(window: Any, closed: Closed, order: str, kind: T.DataType) -> float:
     return math.floor(span) if closed == "both" else math.ceil(span)
 
 
-def _in_unit(window: Any, length: Fraction, order: str, kind: T.DataType) -> Fraction:
-    if isinstance(kind, (T.TimestampType, T.TimestampNTZType)):
+def _in_unit(window: Any, length: Fraction, order: str, kind: sql.DataType) -> Fraction:
+    if isinstance(kind, (sql.TimestampType, sql.TimestampNTZType)):
         if length.denominator != 1:
             raise RollingError(f"window={window!r} is not a whole number of microseconds")
         return length
-    if isinstance(kind, T.DateType):
+    if isinstance(kind, sql.DateType):
         if length % _DAY:
             raise RollingError(
                 f"window={window!r} is not a whole number of days, and order_by={order!r} is a date"

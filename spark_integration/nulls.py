@@ -32,7 +32,8 @@ class _Max(monoids.Max):
 
 
 class _Min(monoids.Min):
-    ufunc = np.fmin  # which takes NaN only where there is nothing else
+    # which takes NaN only where there is nothing else
+    ufunc: np.ufunc = np.fmin  # type: ignore[assignment]
 
     def combine(self, older: Any, younger: Any) -> Any:
         if older is None or younger is None:
@@ -48,7 +49,7 @@ class _Ordered(ColumnarMonoid):
         return super().lift_row((total_order_key(value), *rest) if rest else total_order_key(value))
 
     def lift_columns(self, inputs: Columns) -> Columns:
-        return super().lift_columns((in_total_order(inputs[0]), *inputs[1:]))  # type: ignore[safe-super]
+        return super().lift_columns((in_total_order(inputs[0]), *inputs[1:]))
 
 
 class _MaxCount(_Ordered, monoids.MaxCount):

@@ -34,7 +34,7 @@ class Peers:
     def settle(
         self, chunk: Chunk, changed: Array, times: Array, results: Mapping[str, Any], last: bool
     ) -> tuple[dict[str, Any] | None, int, int, dict[str, Any]]:
-        """What is known now: the result of the rows held so far, if it is, and rows start to stop of the chunk.
+        """What is known now: the result of the rows held so far, if it is, and those of rows start to stop.
 
         `changed` marks the first rows of groups. The rows behind `stop` are to be held.
         """

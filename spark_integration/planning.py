@@ -1,4 +1,4 @@
-"""The plan of a call of `rolling`: everything that can be wrong with it is found here, before a job starts."""
+"""The plan of a call of `rolling`: what can be wrong with it is found here, before a job starts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from pyspark.sql import types as T
+from pyspark import cloudpickle
+from pyspark.sql import types as sql
 
 from mta import AmortizedMTA
 from mta.monoids import Count
@@ -23,7 +24,7 @@ ALGORITHMS = ("amta", "lmta", "daba")
 
 
 def make_plan(
-    schema: T.StructType,
+    schema: sql.StructType,
     *,
     partition_by: Any,
     order_by: Any,
@@ -69,15 +70,15 @@ def make_plan(
     return plan
 
 
-def with_results(schema: T.StructType, plan: Plan) -> T.StructType:
-    added = (T.StructField(each.name, each.type, nullable=True) for each in plan.aggregates)
-    return T.StructType([*schema.fields, *added])
+def with_results(schema: sql.StructType, plan: Plan) -> sql.StructType:
+    added = (sql.StructField(each.name, each.type, nullable=True) for each in plan.aggregates)
+    return sql.StructType([*schema.fields, *added])
 
 
 class _Columns:
     """The columns of a DataFrame, found by name as Spark would."""
 
-    def __init__(self, schema: T.StructType, sensitive: bool) -> None:
+    def __init__(self, schema: sql.StructType, sensitive: bool) -> None:
         self._fields, self._sensitive = schema.fields, sensitive
         self.names = schema.names
 
@@ -110,7 +111,7 @@ def _names(given: Any, where: str) -> list[str]:
 
 
 def _aggregates(
-    aggregates: Any, columns: _Columns, types: dict[str, T.DataType | str]
+    aggregates: Any, columns: _Columns, types: dict[str, sql.DataType | str]
 ) -> tuple[Aggregate, ...]:
     if not isinstance(aggregates, Mapping) or not aggregates:
         raise RollingError(
@@ -140,7 +141,7 @@ def _aggregates(
     return tuple(found)
 
 
-def _part(name: str, monoid: Monoid, columns: _Columns, types: dict[str, T.DataType | str]) -> Part:
+def _part(name: str, monoid: Monoid, columns: _Columns, types: dict[str, sql.DataType | str]) -> Part:
     if not monoid.fields and not isinstance(monoid, Count):
         raise RollingError(
             f"aggregate {name!r}: {monoid!r} names no column: write for example Max('amount'), "
@@ -169,16 +170,19 @@ def _check_windows(plan: Plan) -> None:
         window.close()
 
 
-def _check_pickles(plan: Plan, aggregates: Mapping[str, Monoid]) -> None:
-    from pyspark import cloudpickle
+def _pickle(value: Any) -> bytes:
+    pickled: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
+    return pickled
 
+
+def _check_pickles(plan: Plan, aggregates: Mapping[str, Monoid]) -> None:
     try:
-        cloudpickle.dumps(partial(run, plan))
+        _pickle(partial(run, plan))
         return
     except Exception as error:
         for name, monoid in aggregates.items():
             try:
-                cloudpickle.dumps(monoid)
+                _pickle(monoid)
             except Exception as cause:
                 raise RollingError(
                     f"aggregate {name!r}: {monoid!r} cannot be sent to the executors: {cause}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import types as T
+from pyspark.sql import types as sql
 
 from mta import monoids
 from mta.monoids.base import ColumnarMonoid, Monoid
@@ -26,7 +26,7 @@ class Part:
     name: str
     monoid: Monoid
     inputs: tuple[Input, ...]
-    type: T.DataType
+    type: sql.DataType
 
     @property
     def columnar(self) -> bool:
@@ -44,11 +44,11 @@ class Aggregate:
     fields: tuple[str, ...] | None
 
     @property
-    def type(self) -> T.DataType:
+    def type(self) -> sql.DataType:
         if self.fields is None:
             return self.parts[0].type
         named = zip(self.fields, self.parts, strict=True)
-        return T.StructType([T.StructField(name, part.type) for name, part in named])
+        return sql.StructType([sql.StructField(name, part.type) for name, part in named])
 
 
 @dataclass(frozen=True)

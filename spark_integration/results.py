@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import types as T
+from pyspark.sql import types as sql
 
 from mta import monoids
 from mta.monoids.base import Monoid
@@ -17,10 +17,10 @@ from mta.monoids.ufuncs import FromUfunc
 from spark_integration.columns import Input, encoding_of
 from spark_integration.errors import RollingError, UnsupportedColumn
 
-_NUMBERS = (T.IntegralType, T.DoubleType, T.FloatType)
+_NUMBERS = (sql.IntegralType, sql.DoubleType, sql.FloatType)
 
 
-def result_type(name: str, monoid: Monoid, inputs: Sequence[Input]) -> T.DataType | None:
+def result_type(name: str, monoid: Monoid, inputs: Sequence[Input]) -> sql.DataType | None:
     """The type of a result, None where only the caller can know it; refuses inputs that do not go with it."""
     for source in inputs:
         if source.encoding is None:
@@ -31,9 +31,9 @@ def result_type(name: str, monoid: Monoid, inputs: Sequence[Input]) -> T.DataTyp
         if isinstance(monoid, FromUfunc):
             _check_number(name, monoid, inputs[0])
             whole = inputs[0].encoding == "whole"
-            return None if monoid._lower or monoid._lift else (T.LongType() if whole else T.DoubleType())
+            return None if monoid._lower or monoid._lift else (sql.LongType() if whole else sql.DoubleType())
         return None
-    found: T.DataType = known(name, monoid, inputs)
+    found: sql.DataType = known(name, monoid, inputs)
     return found
 
 
@@ -41,7 +41,7 @@ def _refusal(name: str, monoid: Monoid, source: Input) -> str:
     what = (
         f"aggregate {name!r}: {monoid!r} reads column {source.name!r} of type {source.type.simpleString()}, "
     )
-    if isinstance(source.type, T.DecimalType):
+    if isinstance(source.type, sql.DecimalType):
         return what + (
             "and decimals would have to be rounded: cast it to double, or to bigint in its smallest unit"
         )
@@ -59,72 +59,72 @@ def _check_number(name: str, monoid: Monoid, source: Input) -> None:
         )
 
 
-def _sum(name: str, monoid: Monoid, inputs: Sequence[Input]) -> T.DataType:
+def _sum(name: str, monoid: Monoid, inputs: Sequence[Input]) -> sql.DataType:
     _check_number(name, monoid, inputs[0])
-    return T.LongType() if inputs[0].encoding == "whole" else T.DoubleType()
+    return sql.LongType() if inputs[0].encoding == "whole" else sql.DoubleType()
 
 
-def _mean(name: str, monoid: Monoid, inputs: Sequence[Input]) -> T.DataType:
+def _mean(name: str, monoid: Monoid, inputs: Sequence[Input]) -> sql.DataType:
     _check_number(name, monoid, inputs[0])
-    return T.DoubleType()
+    return sql.DoubleType()
 
 
-def _same(_name: str, _monoid: Monoid, inputs: Sequence[Input]) -> T.DataType:
+def _same(_name: str, _monoid: Monoid, inputs: Sequence[Input]) -> sql.DataType:
     return inputs[-1].type
 
 
-def _long(_name: str, _monoid: Monoid, _inputs: Sequence[Input]) -> T.DataType:
-    return T.LongType()
+def _long(_name: str, _monoid: Monoid, _inputs: Sequence[Input]) -> sql.DataType:
+    return sql.LongType()
 
 
-def _array(_name: str, _monoid: Monoid, inputs: Sequence[Input]) -> T.DataType:
-    return T.ArrayType(inputs[0].type, containsNull=False)
+def _array(_name: str, _monoid: Monoid, inputs: Sequence[Input]) -> sql.DataType:
+    return sql.ArrayType(inputs[0].type, containsNull=False)
 
 
-def _text(name: str, monoid: Monoid, inputs: Sequence[Input]) -> T.DataType:
-    if not isinstance(inputs[0].type, T.StringType):
+def _text(name: str, monoid: Monoid, inputs: Sequence[Input]) -> sql.DataType:
+    if not isinstance(inputs[0].type, sql.StringType):
         raise UnsupportedColumn(
             f"aggregate {name!r}: {monoid!r} takes text, and column {inputs[0].name!r} is of type "
             f"{inputs[0].type.simpleString()}"
         )
-    return T.StringType()
+    return sql.StringType()
 
 
-def _run(name: str, monoid: Monoid, inputs: Sequence[Input]) -> T.DataType:
+def _run(name: str, monoid: Monoid, inputs: Sequence[Input]) -> sql.DataType:
     _check_number(name, monoid, inputs[0])
-    place: T.DataType = T.LongType()
-    distance: T.DataType = T.LongType()
+    place: sql.DataType = sql.LongType()
+    distance: sql.DataType = sql.LongType()
     if len(inputs) == 2:
         place = inputs[1].type
-        distance = T.LongType() if inputs[1].encoding == "whole" else T.DoubleType()
+        distance = sql.LongType() if inputs[1].encoding == "whole" else sql.DoubleType()
         if inputs[1].encoding == "object":
             _check_number(name, monoid, inputs[1])
-    return T.StructType(
+    return sql.StructType(
         [
-            T.StructField("start", place),
-            T.StructField("end", place),
-            T.StructField("interval", distance),
-            T.StructField("count", T.LongType()),
+            sql.StructField("start", place),
+            sql.StructField("end", place),
+            sql.StructField("interval", distance),
+            sql.StructField("count", sql.LongType()),
         ]
     )
 
 
-def _double(_name: str, _monoid: Monoid, _inputs: Sequence[Input]) -> T.DataType:
-    return T.DoubleType()
+def _double(_name: str, _monoid: Monoid, _inputs: Sequence[Input]) -> sql.DataType:
+    return sql.DoubleType()
 
 
-def _quantiles(name: str, monoid: Monoid, inputs: Sequence[Input]) -> T.DataType:
+def _quantiles(name: str, monoid: Monoid, inputs: Sequence[Input]) -> sql.DataType:
     _check_number(name, monoid, inputs[0])
-    return T.MapType(T.DoubleType(), T.DoubleType(), valueContainsNull=False)
+    return sql.MapType(sql.DoubleType(), sql.DoubleType(), valueContainsNull=False)
 
 
-def _hitters(_name: str, _monoid: Monoid, inputs: Sequence[Input]) -> T.DataType:
-    item = T.StructType([T.StructField("item", inputs[0].type), T.StructField("count", T.LongType())])
-    return T.ArrayType(item, containsNull=False)
+def _hitters(_name: str, _monoid: Monoid, inputs: Sequence[Input]) -> sql.DataType:
+    item = sql.StructType([sql.StructField("item", inputs[0].type), sql.StructField("count", sql.LongType())])
+    return sql.ArrayType(item, containsNull=False)
 
 
-def _binary(_name: str, _monoid: Monoid, _inputs: Sequence[Input]) -> T.DataType:
-    return T.BinaryType()
+def _binary(_name: str, _monoid: Monoid, _inputs: Sequence[Input]) -> sql.DataType:
+    return sql.BinaryType()
 
 
 _RESULTS: dict[type[Monoid], Any] = {
@@ -170,17 +170,17 @@ def of_nothing(monoid: Monoid) -> Any:
     return next((value for kind, value in _OF_NOTHING.items() if isinstance(monoid, kind)), None)
 
 
-def arrow_type(kind: T.DataType, zone: str | None) -> pa.DataType:
+def arrow_type(kind: sql.DataType, zone: str | None) -> pa.DataType:
     """The Arrow type that Spark expects of a column; only those that a result can have."""
-    if isinstance(kind, T.TimestampType):
+    if isinstance(kind, sql.TimestampType):
         return pa.timestamp("us", tz=zone or "UTC")
-    if isinstance(kind, T.StructType):
+    if isinstance(kind, sql.StructType):
         return pa.struct(
             [pa.field(each.name, arrow_type(each.dataType, zone), each.nullable) for each in kind.fields]
         )
-    if isinstance(kind, T.ArrayType):
+    if isinstance(kind, sql.ArrayType):
         return pa.list_(pa.field("element", arrow_type(kind.elementType, zone), kind.containsNull))
-    if isinstance(kind, T.MapType):
+    if isinstance(kind, sql.MapType):
         value = pa.field("value", arrow_type(kind.valueType, zone), kind.valueContainsNull)
         return pa.map_(pa.field("key", arrow_type(kind.keyType, zone), nullable=False), value)
     from pyspark.sql.pandas.types import to_arrow_type
@@ -251,9 +251,9 @@ def _sort_key(value: Any) -> Any:
     return (isinstance(value, float) and math.isnan(value), value)
 
 
-def check_result_type(name: str, kind: Any) -> T.DataType:
+def check_result_type(name: str, kind: Any) -> sql.DataType:
     """A type that a user gives for a result, as a DataType or as text such as "double"."""
-    if isinstance(kind, T.DataType):
+    if isinstance(kind, sql.DataType):
         return kind
     simple = _SIMPLE.get(kind) if isinstance(kind, str) else None
     if simple is None:
@@ -263,18 +263,18 @@ def check_result_type(name: str, kind: Any) -> T.DataType:
     return simple
 
 
-_SIMPLE: dict[str, T.DataType] = {
-    "double": T.DoubleType(),
-    "float": T.FloatType(),
-    "bigint": T.LongType(),
-    "long": T.LongType(),
-    "int": T.IntegerType(),
-    "boolean": T.BooleanType(),
-    "string": T.StringType(),
-    "binary": T.BinaryType(),
-    "date": T.DateType(),
-    "timestamp": T.TimestampType(),
-    "timestamp_ntz": T.TimestampNTZType(),
+_SIMPLE: dict[str, sql.DataType] = {
+    "double": sql.DoubleType(),
+    "float": sql.FloatType(),
+    "bigint": sql.LongType(),
+    "long": sql.LongType(),
+    "int": sql.IntegerType(),
+    "boolean": sql.BooleanType(),
+    "string": sql.StringType(),
+    "binary": sql.BinaryType(),
+    "date": sql.DateType(),
+    "timestamp": sql.TimestampType(),
+    "timestamp_ntz": sql.TimestampNTZType(),
 }
 
 __all__ = ["arrow_type", "check_result_type", "encoding_of", "of_nothing", "result_type", "to_arrow"]

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
-from pyspark.sql import types as T
+from pyspark.sql import types as sql
 
 from mta.monoids.base import Monoid
 from mta.policies import Policy
@@ -38,7 +38,7 @@ def rolling(
     page_size: int | None = None,
     store_options: Mapping[str, Any] | None = None,
     closed: Closed = "both",
-    types: Mapping[str, T.DataType | str] | None = None,
+    types: Mapping[str, sql.DataType | str] | None = None,
 ) -> DataFrame:
     """The rows of a DataFrame with a column for each aggregate of the row's window.
 
@@ -47,8 +47,8 @@ def rolling(
     `mta.policies`, asked row by row. The first column of `order_by` is the time, others break ties. `types`
     gives the result types of aggregates where they cannot be known: monoids made of your own functions.
 
-    A window lives in `store`, and a task holds a few pages of it: "rocksdb" is a directory of the executor that
-    is gone after the task, a URL is a server that all executors reach.
+    A window lives in `store`, and a task holds a few pages of it: "rocksdb" is a directory of the executor
+    that is gone after the task, a URL is a server that all executors reach.
     """
     if df.isStreaming:
         raise RollingError("rolling takes a batch DataFrame, and this one is a stream")

@@ -113,7 +113,7 @@ def clear_leftovers(root: Path) -> None:
 
 
 def _task_name() -> str:
-    """Application, stage, partition and attempt for people to read, and some chance so that it never repeats."""
+    """Application, stage, partition and attempt for people to read, and chance so that it never repeats."""
     context = TaskContext.get()
     if context is None:
         return f"spark/{secrets.token_hex(8)}"

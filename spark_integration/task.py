@@ -33,9 +33,9 @@ def run(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
             if plan.algorithm != "daba":
                 raise
             raise MemoryError(
-                'the window no longer fits in the memory of a Python worker: algorithm="daba" keeps all of it '
-                'there. Use algorithm="amta" with store="rocksdb" or the URL of a store, whose memory does not '
-                "grow with the window"
+                'the window no longer fits in the memory of a Python worker: algorithm="daba" keeps all of '
+                'it there. Use algorithm="amta" with store="rocksdb" or the URL of a store, whose memory '
+                "does not grow with the window"
             ) from error
         finally:
             task.close()
@@ -121,10 +121,8 @@ class _Task:
         """A result for each row of a chunk; the last group stays open unless it is the last chunk."""
         starts = np.flatnonzero(changed)
         going = int(starts[0]) if len(starts) else chunk.rows  # rows of the group that was open
-        if going < chunk.rows:
-            opened = chunk.rows if last else int(starts[-1])  # where the group starts that stays open
-        else:
-            opened = chunk.rows
+        # where the group starts that stays open
+        opened = chunk.rows if last or not len(starts) else int(starts[-1])
         parts: list[list[Any]] = [[] for _ in self._programs]
         values = [program.values(chunk.columns, chunk.rows) for program in self._programs]
         if going:
@@ -141,8 +139,8 @@ class _Task:
             self._open = [self._window(*pair) for pair in zip(self._programs, self._policies, strict=True)]
             self._advance(parts, values, times, opened, chunk.rows)
         results: dict[str, Any] = {}
-        for program, found in zip(self._programs, parts, strict=True):
-            results.update(_concatenated(found))
+        for found in parts:
+            results.update(join_results(found))
         return results
 
     def _window(self, program: Program, policy: Policy) -> Any:
@@ -187,11 +185,6 @@ class _Task:
             stamps = None if times is None else times[begin:stop]
             firsts = first_rows(starts - begin, stop - begin, stamps, policy.limits())
             found.append(layout.lower(folds(layout, states, starts - begin, firsts)))
-
-
-def _concatenated(parts: list[Any]) -> Any:
-    """Results of consecutive rows; where some are objects, all are."""
-    return join_results(parts)
 
 
 def _repeated(column: pa.Array, count: int) -> pa.Array:

@@ -17,7 +17,19 @@ KILLS = 25
 
 def soak(url: str, tmp_path: Path, *, code: int = 0) -> dict[str, Any]:
     file = tmp_path / "soak.json"
-    command = [sys.executable, "-m", "mta", "soak", "--kills", str(KILLS), "--seed", "7", "--json", str(file), url]
+    command = [
+        sys.executable,
+        "-m",
+        "mta",
+        "soak",
+        "--kills",
+        str(KILLS),
+        "--seed",
+        "7",
+        "--json",
+        str(file),
+        url,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == code, done.stdout + done.stderr
     record: dict[str, Any] = json.loads(file.read_text())
@@ -60,7 +72,9 @@ def test_soak_finds_a_store_that_loses_pages(tmp_path: Path) -> None:
         "from mta.cli import main\n"
         f"sys.exit(main(['soak', '--kills', '60', '--seed', '7', 'rocksdb://{tmp_path}/db']))\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.returncode == 1, done.stdout + done.stderr
     assert "PagesLost" in done.stdout
 
