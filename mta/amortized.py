@@ -14,11 +14,12 @@ from __future__ import annotations
 from typing import Any
 
 from mta.batch import Outcome
+from mta.enforcement import NEAR
 from mta.manifest import Version
 from mta.policies import Limits
 from mta.stack import Stack
 from mta.states import NOTHING
-from mta.window import NEAR, MonoidTreeAggregator
+from mta.window import MonoidTreeAggregator
 
 #: R0 has to be read off the stack's leaves: a batch has moved the head.
 _STALE: Any = object()

@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from mta.batch import Outcome
+from mta.enforcement import NEAR
 from mta.forest import Piece
 from mta.stack import Stack
 from mta.states import NOTHING
-from mta.window import NEAR, MonoidTreeAggregator
+from mta.window import MonoidTreeAggregator
 
 
 class LogMTA(MonoidTreeAggregator):

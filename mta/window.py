@@ -14,24 +14,22 @@ import numpy as np
 from mta.batch import Batch, Outcome, slide
 from mta.checkpoint import Checkpoints, check_matches
 from mta.checks import MAX_TIME, check_batch_times, check_time
+from mta.enforcement import first_kept, first_kept_after, first_kept_by_predicate, first_not_rejected
 from mta.errors import EmptyWindowError, OutOfOrderError, WindowClosed, WindowError
-from mta.forest import Forest, PageSource, Piece
+from mta.forest import Forest, PageSource
 from mta.local_pages import LocalPages
 from mta.manifest import Version
-from mta.monoids.base import Array, ColumnarMonoid, Monoid
+from mta.monoids.base import ColumnarMonoid, Monoid
 from mta.ownership import Ownership
 from mta.packing import pack, unpack
-from mta.policies import Limits, Policy, Side
+from mta.policies import Limits, Policy
 from mta.stack import Stack
-from mta.states import NOTHING, ColumnLayout, Run, layout_of, result_array
+from mta.states import NOTHING, ColumnLayout, layout_of, result_array
 from mta.stored_pages import StoredPages
 from stores import Conflict, Store, StoreError
 
 #: Entries a page. A call to NumPy or to a store has a fixed cost, so pages of columns are large.
 COLUMN_PAGE, OBJECT_PAGE = 1 << 14, 1 << 10
-
-#: How many of the oldest times are looked at one by one before the tree is searched.
-NEAR = 16
 
 
 class MonoidTreeAggregator(ABC):
@@ -138,11 +136,11 @@ class MonoidTreeAggregator(ABC):
 
     def _push(self, row: Any, state: Any, time: Any) -> Any:
         if self._limits.predicates:
-            head, stays = self._first_kept_by_predicate(state, time)
+            head, stays = first_kept_by_predicate(self, state, time)
         else:
             head, stays = self._head, True
             if self._tail > head:
-                head = self._first_kept(time, self._tail + 1)
+                head = first_kept(self, time, self._tail + 1)
         older = self._older(head)
         if head > self._head:
             self._move_head(head)
@@ -160,7 +158,7 @@ class MonoidTreeAggregator(ABC):
             return
         states = self._layout.lift(batch.elements)
         total = self._layout.fold(states)
-        head = self._head_after(batch, states, total)
+        head = first_kept_after(self, batch, states, total)
         if head <= self._tail:
             # read what stays before anything is added: if the store fails, nothing has changed
             if head > self._head:
@@ -225,9 +223,9 @@ class MonoidTreeAggregator(ABC):
         self._check_open()
         before = self._head
         if self._tail > before:
-            head = self._first_kept(self._youngest, self._tail)
+            head = first_kept(self, self._youngest, self._tail)
             if self._limits.predicates:
-                head = max(head, self._first_not_rejected(self._total()))
+                head = max(head, first_not_rejected(self, self._total()))
             if head > before:
                 self._move_head(head)
         return self._head - before
@@ -284,15 +282,11 @@ class MonoidTreeAggregator(ABC):
         self.offset, self.version = unpack(version.offset), version.number
         assert isinstance(self._pages, StoredPages)
         self._pages.reserve(2 * len(self._forest.tails) + 4)
-        for tier, first in self._retained_numbers().items():
-            self._pages.resume(tier, range(first, version.tail >> self._forest.shift * (tier + 1)))
+        first = self._ownership.root.first_needed() or 0
+        for tier in range(len(self._forest.tails)):
+            shift = self._forest.shift * (tier + 1)
+            self._pages.resume(tier, range(first >> shift, version.tail >> shift))
         self._forest.drop_below(version.head)
-
-    def _retained_numbers(self) -> dict[int, int]:
-        """For each tier, the first page that a retained version needs."""
-        first = self._ownership.root.first_needed()
-        tiers = range(len(self._forest.tails))
-        return {} if first is None else {tier: first >> self._forest.shift * (tier + 1) for tier in tiers}
 
     def close(self) -> None:
         """Ends the background work, and deletes what no checkpoint names. Closing twice is fine."""
@@ -424,43 +418,6 @@ class MonoidTreeAggregator(ABC):
         self._oldest = outcome.oldest
         self._leave(outcome.head)
 
-    def _head_after(self, batch: Batch, states: Run, total: Any) -> int:
-        """The first leaf that the policy keeps once a batch is in."""
-        last = batch.times[-1].item()
-        tail = self._tail + len(batch)
-        head = self._first_kept(last, tail) if len(self) else self._tail
-        if head == self._tail:
-            head += self._first_kept_among(batch.times, last)
-        if self._limits.predicates:
-            head = max(head, self._first_not_rejected_by(states, total))
-        return head
-
-    def _first_kept_among(self, times: Array, youngest: Any) -> int:
-        """How many of a batch's first rows the limits on count and time reject."""
-        limits, count = self._limits, len(times)
-        first = 0 if limits.count is None else max(0, count - limits.count)
-        return max([first, *(int(times.searchsorted(cut, side)) for cut, side in limits.cuts(youngest))])
-
-    def _first_not_rejected_by(self, states: Run, total: Any) -> int:
-        """The first leaf that no predicate rejects, where a batch comes behind the window."""
-        older: Any = NOTHING
-        if len(self):
-            older = self._total()
-            total = self._combine(older, total)
-            head = self._first_not_rejected(total)
-            if head < self._tail:
-                return head
-        layout, rejects = self._layout, self._limits.rejects
-        prefixes = layout.preceded_by(older, layout.prefixes(states))
-        low, high = 0, layout.length(states)
-        while low < high:
-            middle = (low + high) // 2
-            if rejects(total, layout.at(prefixes, middle)):
-                low = middle + 1
-            else:
-                high = middle
-        return self._tail + low
-
     def _add(self, batch: Batch) -> None:
         """Adds rows to the forest, behind all others."""
         if self._tail == self._head:
@@ -506,53 +463,6 @@ class MonoidTreeAggregator(ABC):
         shift = self._forest.shift
         if before >> shift != head >> shift:
             self._forest.drop_below(head)
-
-    def _first_kept(self, youngest: Any, tail: int) -> int:
-        """The first leaf that the limits on count and time keep in a window that ends so."""
-        limits, head = self._limits, self._head
-        if limits.count is not None and tail - limits.count > head:
-            head = min(tail - limits.count, self._tail)
-        for cut, side in limits.cuts(youngest):
-            head = max(head, self._first_after(cut, side))
-        return head
-
-    def _first_after(self, cut: Any, side: Side) -> int:
-        """The first leaf with a time > cut (right) or >= cut (left)."""
-        oldest, head = self._oldest, self._head
-        if oldest > cut or (side == "left" and oldest == cut):
-            return head
-        for time in reversed(self._ahead[-NEAR:]):
-            head += 1
-            if time > cut or (side == "left" and time == cut):
-                return head
-        return self._forest.first_leaf(self._head, cut, side)
-
-    def _first_kept_by_predicate(self, state: Any, time: Any) -> tuple[int, bool]:
-        """The first leaf that the policy keeps once an element is in, and whether the element may stay."""
-        limits = self._limits
-        if self._tail == self._head:
-            return self._head, not limits.rejects(state, state)
-        total = self._combine(self._total(), state)
-        head = max(self._first_kept(time, self._tail + 1), self._first_not_rejected(total))
-        return head, head < self._tail or not limits.rejects(total, total)
-
-    def _first_not_rejected(self, total: Any) -> int:
-        """The first leaf that no predicate rejects: one by one for a few, then by search from the roots."""
-        rejects = self._limits.rejects
-        singles = max(4, len(self).bit_length())
-        old, head = None, self._head
-        for leaf in range(head, min(head + singles, self._tail)):
-            state = self._leaf_state(leaf)
-            old = state if leaf == head else self.monoid.combine(old, state)
-            if not rejects(total, old):
-                return leaf
-        if head + singles >= self._tail:
-            return self._tail
-        return self._forest.longest_prefix(head, lambda prefix: rejects(total, prefix))
-
-    def _leaf_state(self, leaf: int) -> Any:
-        part = self._forest.read([Piece(0, leaf, leaf + 1)])[0]
-        return self._layout.at(part.states(self._layout), 0)
 
     def _slide_by_push(self, batch: Batch) -> Any:
         lift = self.monoid.lift_row
