@@ -89,7 +89,7 @@ class Keys:
 
 
 def differences(column: pa.Array) -> Array:
-    """For each row but the first, whether it differs from the one before; null is equal to null, NaN to NaN."""
+    """For each row but the first, whether it is unlike the one before; null equals null, NaN equals NaN."""
     count = len(column)
     if count < 2:
         return np.zeros(0, dtype=bool)
@@ -109,7 +109,8 @@ def _value_differences(column: pa.Array) -> Array:
         return found
     if pa.types.is_integer(kind) or pa.types.is_date32(kind) or pa.types.is_boolean(kind):
         values = whole_numbers(column)
-        return values[1:] != values[:-1]
+        unlike: Array = values[1:] != values[:-1]
+        return unlike
     if pa.types.is_struct(kind):
         found = np.zeros(len(column) - 1, dtype=bool)
         for part in column.flatten():
@@ -169,4 +170,5 @@ class Times:
         """For each row but the first, whether it is of another kind than the one before."""
         if self.kinds is None:
             return np.zeros(max(len(self.values) - 1, 0), dtype=bool)
-        return self.kinds[1:] != self.kinds[:-1]
+        changes: Array = self.kinds[1:] != self.kinds[:-1]
+        return changes

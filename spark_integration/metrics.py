@@ -1,17 +1,106 @@
-"""What a job did."""
+"""What a job did: counted in its tasks, carried by a column of its rows, summed up by Spark's `observe`.
+
+So it needs no accumulator, works over Spark Connect, and costs a column of nulls. The last row of a task has
+what the task did, as JSON; the column is dropped right after it was observed.
+"""
 
 from __future__ import annotations
 
+import json
+import threading
+import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.sql import types as sql
 
-from stores import Store
+from stores import Store, Token
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: The column that carries what a task did.
+COLUMN = "__rolling_metrics"
+
+_SUMS = (
+    "tasks",
+    "rows",
+    "windows",
+    "evictions",
+    "pages_written",
+    "pages_read",
+    "bytes_written",
+    "bytes_read",
+    "seconds_in_store",
+)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What all tasks did together; retried and speculative attempts whose rows did not count are left out."""
+
+    tasks: int
+    rows: int
+    #: groups that did not end in the chunk of rows where they began; the others need no window
+    windows: int
+    #: rows that left those windows while they were open
+    evictions: int
+    pages_written: int
+    pages_read: int
+    bytes_written: int
+    bytes_read: int
+    #: spent in calls of the store, most of it in the background
+    seconds_in_store: float
+    #: the largest resident size of a Python worker, in bytes, since it started
+    peak_memory: int
 
 
 class Metrics:
-    """What a job did, once an action on its DataFrame has run."""
+    """What a job did: give it to `rolling`, run an action, and look at `summary`.
+
+    It goes with one DataFrame, and describes the first action that runs on it.
+    """
+
+    def __init__(self) -> None:
+        self._observation: Any = None
+
+    @property
+    def summary(self) -> Summary:
+        """Waits for an action on the DataFrame, which must have begun."""
+        if self._observation is None:
+            raise RuntimeError("these metrics were given to no rolling(..., metrics=...)")
+        found = self._observation.get
+        counts = {name: found[name] or 0 for name in (*_SUMS, "peak_memory")}
+        return Summary(**counts)
+
+    def observe(self, df: DataFrame) -> DataFrame:
+        """The DataFrame without the column of metrics, which are observed on the way."""
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as fn
+
+        if self._observation is not None:
+            raise RuntimeError("metrics go with one call of rolling(); make another Metrics()")
+        self._observation = Observation("rolling")
+        column = df[COLUMN]
+        sums = [
+            fn.sum(fn.get_json_object(column, f"$.{name}").cast(_type(name))).alias(name) for name in _SUMS
+        ]
+        peak = fn.max(fn.get_json_object(column, "$.peak_memory").cast("bigint")).alias("peak_memory")
+        return df.observe(self._observation, *sums, peak).drop(COLUMN)
+
+
+def _type(name: str) -> str:
+    return "double" if name.startswith("seconds") else "bigint"
+
+
+def with_metrics(schema: sql.StructType) -> sql.StructType:
+    return sql.StructType([*schema.fields, sql.StructField(COLUMN, sql.StringType())])
+
+
+# -- in a task --------------------------------------------------------------------------------------------
 
 
 class Meter:
@@ -19,15 +108,102 @@ class Meter:
 
     def __init__(self, on: bool) -> None:
         self._on = on
-        self.rows = 0
-        self.windows = 0
+        self._lock = threading.Lock()
+        self._counts: dict[str, float] = dict.fromkeys(_SUMS, 0)
+        self._counts["tasks"] = 1
+
+    def add(self, name: str, count: float) -> None:
+        with self._lock:
+            self._counts[name] += count
 
     def metered(self, store: Store) -> Store:
-        return store
+        return MeteredStore(store, self) if self._on else store
 
-    def attach(
-        self,
-        batches: Iterator[pa.RecordBatch],
-        done: Callable[[], Any],  # noqa: ARG002
-    ) -> Iterator[pa.RecordBatch]:
-        yield from batches
+    def attach(self, batches: Iterator[pa.RecordBatch], done: Callable[[], Any]) -> Iterator[pa.RecordBatch]:
+        """The batches, with the counts in the last row; `done` is called when there are no more."""
+        if not self._on:
+            yield from batches
+            return
+        before = None
+        for batch in batches:
+            if before is not None:
+                yield _with_column(before, None)
+            before = batch
+        done()
+        if before is not None:
+            yield _with_column(before, json.dumps(self._counts | {"peak_memory": peak_memory()}))
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.add("seconds_in_store", time.perf_counter() - began)
+
+
+def _with_column(batch: pa.RecordBatch, text: str | None) -> pa.RecordBatch:
+    column = pa.nulls(batch.num_rows, pa.string())
+    if text is not None:
+        column = pa.concat_arrays([column.slice(1), pa.array([text])])
+    return pa.RecordBatch.from_arrays(
+        [*batch.columns, column], schema=batch.schema.append(pa.field(COLUMN, pa.string()))
+    )
+
+
+def peak_memory() -> int:
+    """The largest resident size of this process so far, in bytes; 0 where the system does not tell."""
+    try:
+        with open("/proc/self/status") as status:
+            return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
+    except (OSError, StopIteration):
+        return 0
+
+
+class MeteredStore(Store):
+    """Counts and times what goes through it."""
+
+    def __init__(self, inner: Store, meter: Meter) -> None:
+        super().__init__(inner.url)
+        self._inner, self._meter = inner, meter
+
+    def _put_many(self, items: list[tuple[str, bytes]]) -> None:
+        with self._meter.timed():
+            self._inner.put_many(items)
+        self._meter.add("pages_written", len(items))
+        self._meter.add("bytes_written", sum(len(value) for _, value in items))
+
+    def _get_many(self, keys: list[str]) -> list[bytes | None]:
+        with self._meter.timed():
+            found = self._inner.get_many(keys)
+        self._meter.add("pages_read", len(keys))
+        self._meter.add("bytes_read", sum(len(value) for value in found if value is not None))
+        return found
+
+    def _delete_many(self, keys: list[str]) -> None:
+        with self._meter.timed():
+            self._inner.delete_many(keys)
+
+    def _delete_range(self, prefix: str, start: int, stop: int) -> None:
+        with self._meter.timed():
+            self._inner.delete_range(prefix, start, stop)
+
+    def _list_keys(self, prefix: str) -> Iterator[str]:
+        return self._inner.list_keys(prefix)
+
+    def _read_root(self, name: str) -> tuple[bytes, Token] | None:
+        return self._inner.read_root(name)
+
+    def _swap_root(self, name: str, data: bytes, expected_token: Token | None) -> Token:
+        with self._meter.timed():
+            return self._inner.swap_root(name, data, expected_token)
+
+    def _delete_root(self, name: str, expected_token: Token) -> None:
+        with self._meter.timed():
+            self._inner.delete_root(name, expected_token)
+
+    def _list_roots(self, prefix: str) -> Iterator[str]:
+        return self._inner.list_roots(prefix)
+
+    def _close(self) -> None:
+        self._inner.close()

@@ -49,7 +49,7 @@ class _Ordered(ColumnarMonoid):
         return super().lift_row((total_order_key(value), *rest) if rest else total_order_key(value))
 
     def lift_columns(self, inputs: Columns) -> Columns:
-        return super().lift_columns((in_total_order(inputs[0]), *inputs[1:]))
+        return super().lift_columns((in_total_order(inputs[0]), *inputs[1:]))  # type: ignore[safe-super]
 
 
 class _MaxCount(_Ordered, monoids.MaxCount):
@@ -95,15 +95,15 @@ _WITH_NAN: dict[type[Monoid], type[Monoid]] = {
 _UNCHECKED = (
     monoids.Sum,
     monoids.Product,
-    monoids.Max,
-    monoids.Min,
+    _Max,
+    _Min,
     monoids.Mean,
     monoids.SampleStdDev,
     monoids.PopulationStdDev,
-    monoids.MaxCount,
-    monoids.MinCount,
-    monoids.ArgMax,
-    monoids.ArgMin,
+    _MaxCount,
+    _MinCount,
+    _ArgMax,
+    _ArgMin,
     monoids.First,
     monoids.Last,
     monoids.Collect,
@@ -117,7 +117,7 @@ _UNCHECKED = (
 def with_nan(monoid: Monoid) -> Monoid:
     """The monoid as Spark has it where a value is NaN."""
     kind = _WITH_NAN.get(type(monoid))
-    return monoid if kind is None else kind(*monoid.fields)  # type: ignore[call-arg]
+    return monoid if kind is None else kind(*monoid.fields)
 
 
 # -- null, over columns ---------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class Nullable(ColumnarMonoid):
         self._skips = tuple(skips)
         self.width = inner.width + 1
         self.identity = (*(0,) * inner.width, 0)
-        self._checked = not isinstance(inner, _UNCHECKED)
+        self._checked = type(inner) not in _UNCHECKED
 
     def fingerprint(self) -> str:
         return f"Nullable({self.inner.fingerprint()}, {', '.join(map(repr, self.fields))})"
@@ -298,7 +298,7 @@ class NullableObjects(Monoid):
         self.inner = inner
         self.fields = tuple(fields)
         self._skips = self.fields[:skips]
-        self._typed = isinstance(inner, (*_UNCHECKED, _GeometricMean)) and not checked
+        self._typed = type(inner) in (*_UNCHECKED, _GeometricMean) and not checked
         self._combine = inner.combine
 
     def fingerprint(self) -> str:

@@ -42,6 +42,7 @@ def make_plan(
     zone: str = "UTC",
     several_processes: bool = False,
     reachable: bool = True,
+    metered: bool = False,
 ) -> Plan:
     """What tasks have to do; RollingError where the call makes no sense."""
     columns = _Columns(schema, case_sensitive)
@@ -64,6 +65,7 @@ def make_plan(
         algorithm=algorithm,
         page_size=page_size,
         zone=zone,
+        metered=metered,
     )
     _check_windows(plan)
     _check_pickles(plan, aggregates)

@@ -258,7 +258,8 @@ def check_result_type(name: str, kind: Any) -> sql.DataType:
     simple = _SIMPLE.get(kind) if isinstance(kind, str) else None
     if simple is None:
         raise RollingError(
-            f"types={{{name!r}: ...}} takes a type of pyspark.sql.types or one of {', '.join(_SIMPLE)}, got {kind!r}"
+            f"types={{{name!r}: ...}} takes a type of pyspark.sql.types, or one of {', '.join(_SIMPLE)}, "
+            f"got {kind!r}"
         )
     return simple
 

@@ -14,6 +14,7 @@ from mta.policies import Policy
 from spark_integration.columns import Input
 from spark_integration.errors import RollingError
 from spark_integration.frames import Closed
+from spark_integration.metrics import Metrics, with_metrics
 from spark_integration.planning import make_plan, with_results
 from spark_integration.program import Plan
 from spark_integration.task import run
@@ -39,6 +40,7 @@ def rolling(
     store_options: Mapping[str, Any] | None = None,
     closed: Closed = "both",
     types: Mapping[str, sql.DataType | str] | None = None,
+    metrics: Metrics | None = None,
 ) -> DataFrame:
     """The rows of a DataFrame with a column for each aggregate of the row's window.
 
@@ -46,6 +48,7 @@ def rolling(
     leaves the older end out; `rows=n` is ROWS BETWEEN n - 1 PRECEDING AND CURRENT ROW; `policy=` is one of
     `mta.policies`, asked row by row. The first column of `order_by` is the time, others break ties. `types`
     gives the result types of aggregates where they cannot be known: monoids made of your own functions.
+    `metrics` is a `Metrics()` that tells, after an action, what the job did.
 
     A window lives in `store`, and a task holds a few pages of it: "rocksdb" is a directory of the executor
     that is gone after the task, a URL is a server that all executors reach.
@@ -70,11 +73,15 @@ def rolling(
         zone=_conf(df, "spark.sql.session.timeZone") or "UTC",
         several_processes=_several_executors(df),
         reachable=not _remote(df),
+        metered=metrics is not None,
     )
     by = [_column(df, key) for key in plan.keys]
     spread = df.repartition(*by) if by else df.repartition(1)
     ordered = spread.sortWithinPartitions(*by, *(_column(df, each) for each in plan.order))
-    return ordered.mapInArrow(_Function(plan), with_results(df.schema, plan))
+    schema = with_results(df.schema, plan)
+    if metrics is None:
+        return ordered.mapInArrow(_Function(plan), schema)
+    return metrics.observe(ordered.mapInArrow(_Function(plan), with_metrics(schema)))
 
 
 def _column(df: DataFrame, source: Input) -> Any:

@@ -58,15 +58,14 @@ class _Task:
         self._policies = [without_nulls(plan.frame.policy, program.monoid) for program in self._programs]
         #: the windows of the group that goes on in the next chunk
         self._open: list[Any] = []
+        #: rows that they took in
+        self._taken = 0
         self._kind: int | None = None
         self._first = True
 
     def close(self) -> None:
         """Closes the windows, which deletes their pages."""
-        windows, self._open = self._open, []
-        for window in windows:
-            if hasattr(window, "close"):
-                window.close()
+        self._close_windows()
         if self._peers is not None:
             self._peers.close()
 
@@ -87,7 +86,7 @@ class _Task:
         self._first = False
         stamps = None if times is None else times.values
         results = self._slide(chunk, changed, stamps, last)
-        self._meter.rows += chunk.rows
+        self._meter.add("rows", chunk.rows)
         if self._peers is None:
             yield from self._with_results(chunk, 0, chunk.rows, results)
             return
@@ -128,10 +127,7 @@ class _Task:
         if going:
             self._advance(parts, values, times, 0, going)
         if going < chunk.rows or last:
-            for window in self._open:
-                if hasattr(window, "close"):
-                    window.close()
-            self._open = []
+            self._close_windows()
         whole = starts[starts < opened]
         if len(whole):
             self._whole(parts, values, times, whole, opened)
@@ -143,11 +139,19 @@ class _Task:
             results.update(join_results(found))
         return results
 
+    def _close_windows(self) -> None:
+        windows, self._open = self._open, []
+        for window in windows:
+            self._meter.add("evictions", self._taken - len(window))
+            if not isinstance(window, DABA):
+                window.close()
+        self._taken = 0
+
     def _window(self, program: Program, policy: Policy) -> Any:
         if self._plan.algorithm == "daba":
             return DABA(program.monoid, policy)
         kind = LogMTA if self._plan.algorithm == "lmta" else AmortizedMTA
-        self._meter.windows += 1
+        self._meter.add("windows", 1)
         return kind(
             program.monoid,
             policy,
@@ -161,6 +165,7 @@ class _Task:
         self, parts: list[list[Any]], values: list[Any], times: Array | None, start: int, stop: int
     ) -> None:
         """The open windows take rows start to stop."""
+        self._taken += stop - start
         for program, window, found, given in zip(self._programs, self._open, parts, values, strict=True):
             stamps = None if times is None else times[start:stop]
             found.append(window.slide(program.cut(given, start, stop), stamps))

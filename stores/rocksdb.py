@@ -265,7 +265,10 @@ class RocksDBStore(Store):
         with _databases_lock:
             opened, self._opened = self._opened, None
         if opened is not None and opened[0] == os.getpid():
-            _leave(opened[1])
+            try:
+                _leave(opened[1])
+            except Exception as error:  # of what was put since the last root, nothing counted yet
+                raise self._explained("close", str(error)) from error
 
 
 def _leave(database: _Database) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -179,6 +180,7 @@ class Checkpoints(RuleBasedStateMachine):
         """Restores the last version; the window before is closed, or forgotten with work under way."""
         if close:
             self.window.close()
+        self.window._pages.close()  # what was under way is done, as far as this test goes
         if not self.versions:
             with pytest.raises(WindowNotFound, match="no checkpoint"):
                 self.restore(None)
@@ -193,6 +195,7 @@ class Checkpoints(RuleBasedStateMachine):
         self.go_on(data.draw(st.sampled_from(sorted(self.versions))))
 
     def go_on(self, number: int | None) -> None:
+        self.window._pages.close()
         self.window = self.restore(number)
         self.lineage = max(self.versions) if number is None else number
         self.state = self.versions[self.lineage]
@@ -203,7 +206,7 @@ class Checkpoints(RuleBasedStateMachine):
     @precondition(lambda self: self.versions)
     @rule()
     def other_versions_are_gone(self) -> None:
-        with pytest.raises(WindowNotFound, match="no version 999 .* retained: "):
+        with pytest.raises(WindowNotFound, match=r"no version 999 .* retained: "):
             self.restore(999)
 
     @rule()
@@ -248,9 +251,10 @@ class Checkpoints(RuleBasedStateMachine):
             root = decode_root(self.name, (self.store.read_root(self.name) or (b"", b""))[0])
             named = {key for version in root.versions for key in version.keys(self.name)}
             assert set(self.store.list_keys(pages_of(self.name))) == named
+        # a writer that was forgotten before its first checkpoint still counts as alive
+        with suppress(WindowNotFound):
             remove(self.store, self.name)
         assert self.store.read_root(self.name) is None
-        collect(self.store, grace=0)
         assert list(self.store.list_keys(pages_of(self.name))) == []
 
 
@@ -283,8 +287,9 @@ def test_states(store: Store, kind: str, page_size: int | None) -> None:
 @pytest.mark.parametrize(
     "offset",
     [
-        None, True, 0, -(2**63), 2**64 - 1, 10**40, 1.5, math.inf, 1 + 2j, "ü", b"\0\xff", [1, [2]], (1, (2, "x")),
-        {"file": "a", "at": (3, None)}, {1: {2: 3}}, {1, 2}, frozenset({"a"}), [], {}, "", 2**20 * "x",
+        None, True, 0, -(2**63), 2**64 - 1, 10**40, 1.5, math.inf, 1 + 2j, "ü", b"\0\xff", [1, [2]],
+        (1, (2, "x")), "", 2**20 * "x", {"file": "a", "at": (3, None)}, {1: {2: 3}}, {1, 2},
+        frozenset({"a"}), [], {},
     ],
     ids=lambda offset: ascii(offset)[:20],
 )  # fmt: skip
@@ -360,12 +365,10 @@ def test_a_new_window_does_not_overwrite_checkpoints(any_store: Store) -> None:
     with AmortizedMTA(monoids.Sum(), store=any_store, name=name) as window:
         window.push(1)
         window.checkpoint()
-    with (
-        AmortizedMTA(monoids.Sum(), store=any_store, name=name, page_size=2) as another,
-        pytest.raises(WindowExists, match=r"has checkpoints .* restore\(\)"),
-    ):
-        another.extend(range(100))
-        another.checkpoint()
+    with AmortizedMTA(monoids.Sum(), store=any_store, name=name, page_size=2) as another:
+        another.extend(range(7))
+        with pytest.raises(WindowExists, match=r"has checkpoints .* restore\(\)"):
+            another.checkpoint()
     with AmortizedMTA.restore(any_store, name, monoids.Sum()) as window:
         assert window.query() == 1
     remove(any_store, name)

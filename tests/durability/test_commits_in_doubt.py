@@ -1,4 +1,4 @@
-"""Commits that fail, or whose answer is lost: whatever is in the store, no version that can be there is harmed."""
+"""Commits that fail, or whose answer is lost: no version that may be in the store is harmed."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def test_soak(url: str, tmp_path: Path) -> None:
     assert record["aggregates_verified"] > 0
     assert (record["leaked"], record["missing"]) == (0, 0)
     with open_store(url) as store:
-        assert not [name for name in store.list_roots("soak-")]
+        assert not list(store.list_roots("soak-"))
 
 
 def test_soak_finds_a_store_that_loses_pages(tmp_path: Path) -> None:

@@ -1,0 +1,267 @@
+"""Jobs in Spark, with its Python workers as real processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from pyspark.errors import PythonException
+from pyspark.sql import Window
+from pyspark.sql import functions as fn
+
+from mta import monoids, policies
+from mta.ownership import this_process
+from spark_integration import Metrics, rolling
+from spark_integration.storage import PREFIX, TaskStorage, _short
+from stores import open_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+AGGREGATES = {
+    "total": monoids.Sum("x"),
+    "peak": monoids.Max("x"),
+    "mean": monoids.Mean("x"),
+    "top": monoids.Max("i"),
+    "n": monoids.Count(),
+}
+
+
+@pytest.fixture
+def leaves_nothing(local_directory: Path) -> Any:
+    """No embedded store and no file of rows is left."""
+    yield
+    assert not list(local_directory.rglob(f"{PREFIX}*"))
+
+
+@pytest.fixture(params=["rocksdb", pytest.param("redis", marks=pytest.mark.redis)])
+def store(request: pytest.FixtureRequest) -> Any:
+    """A store, in which a job leaves nothing behind."""
+    if request.param == "rocksdb":
+        request.getfixturevalue("leaves_nothing")
+        yield "rocksdb"
+        return
+    url = request.getfixturevalue("redis_url")
+    yield url
+    with open_store(url) as opened:
+        assert not list(opened.list_roots("spark/"))
+        assert not [key for key in opened.list_keys("") if key.startswith("{spark/")]
+
+
+def skewed(spark: SparkSession, rows: int = 20_000) -> DataFrame:
+    """One hot key, keys of one row, ties, nulls and NaN."""
+    ids = fn.col("id")
+    return spark.range(rows, numPartitions=3).select(
+        fn.when(ids % 2 == 0, 0).when(ids % 50 == 1, ids).when(ids % 50 != 3, ids % 7).alias("k"),
+        fn.when(ids % 97 != 0, fn.timestamp_seconds((ids * 7919 % rows) / 4)).alias("ts"),
+        fn.when(ids % 5 == 1, None)
+        .when(ids % 101 == 2, float("nan"))
+        .otherwise((ids * 31 % 1009) / 8 - 60)
+        .alias("x"),
+        fn.when(ids % 6 != 1, (ids % 11).cast("int")).alias("i"),
+        ids.alias("id"),
+    )
+
+
+def ordered(df: DataFrame, by: str = "id") -> pd.DataFrame:
+    return df.toPandas().sort_values(by).reset_index(drop=True)
+
+
+def test_range_is_sparks_own(spark: SparkSession, store: str) -> None:
+    df = skewed(spark)
+    out = rolling(
+        df,
+        partition_by="k",
+        order_by="ts",
+        window="5 minutes",
+        aggregates=AGGREGATES,
+        store=store,
+        page_size=64,
+    )
+    df.createOrReplaceTempView("skewed")
+    wanted = spark.sql(
+        """select *, sum(x) over w as total, max(x) over w as peak, avg(x) over w as mean, max(i) over w as top,
+        count(*) over w as n from skewed
+        window w as (partition by k order by ts range between interval 5 minutes preceding and current row)"""
+    )
+    assert [field.dataType for field in out.schema] == [field.dataType for field in wanted.schema]
+    pd.testing.assert_frame_equal(ordered(out), ordered(wanted), check_exact=False)
+
+
+def test_rows_are_sparks_own(spark: SparkSession, leaves_nothing: None) -> None:
+    df = skewed(spark, 5_000)
+    out = rolling(df, partition_by=["k"], order_by=["ts", "id"], rows=40, aggregates=AGGREGATES, page_size=8)
+    frame = Window.partitionBy("k").orderBy("ts", "id").rowsBetween(-39, Window.currentRow)
+    wanted = df.select(
+        "*",
+        fn.sum("x").over(frame).alias("total"),
+        fn.max("x").over(frame).alias("peak"),
+        fn.avg("x").over(frame).alias("mean"),
+        fn.max("i").over(frame).alias("top"),
+        fn.count("*").over(frame).alias("n"),
+    )
+    pd.testing.assert_frame_equal(ordered(out), ordered(wanted), check_exact=False)
+
+
+def test_a_long_key_against_duckdb(spark: SparkSession, store: str) -> None:
+    """200,000 rows of one key, windows of about 50,000, in pages of the usual size."""
+    rng = np.random.default_rng(5)
+    count = 200_000
+    data = pd.DataFrame(
+        {"k": 1, "o": rng.integers(0, 400_000, count), "x": rng.normal(size=count), "r": range(count)}
+    )
+    data.loc[rng.random(count) < 0.1, "x"] = None
+    metrics = Metrics()
+    out = rolling(
+        spark.createDataFrame(data),
+        order_by="o",
+        window=100_000,
+        aggregates={"total": monoids.Sum("x"), "peak": monoids.Max("x"), "n": monoids.Count()},
+        store=store,
+        metrics=metrics,
+    )
+    assert out.columns == ["k", "o", "x", "r", "total", "peak", "n"]
+    found = ordered(out, "r")
+    wanted = duckdb.sql(
+        """select *, sum(x) over w as total, max(x) over w as peak, count(*) over w as n
+        from data window w as (order by o range between 100000 preceding and current row) order by r"""
+    ).df()
+    pd.testing.assert_frame_equal(found, wanted, check_exact=False, check_dtype=False)
+    summary = metrics.summary
+    assert (summary.rows, summary.windows) == (count, 1)
+    assert 100_000 < summary.evictions < count
+    assert 8 <= summary.pages_written <= 16
+    assert summary.pages_read > 3
+    assert summary.bytes_written > 100_000 * 16
+    assert summary.peak_memory > 50 << 20
+
+
+def test_many_keys_and_no_store(spark: SparkSession, leaves_nothing: None) -> None:
+    df = spark.range(60_000, numPartitions=2).select(
+        (fn.col("id") % 20_000).alias("k"), fn.col("id").alias("o"), fn.lit(1).alias("one")
+    )
+    metrics = Metrics()
+    out = rolling(
+        df, partition_by="k", order_by="o", rows=2, aggregates={"s": monoids.Sum("one")}, metrics=metrics
+    )
+    assert out.groupBy("s").count().sort("s").collect() == [(1, 20_000), (2, 40_000)]
+    assert (metrics.summary.rows, metrics.summary.pages_written) == (60_000, 0)
+
+
+def test_policy(spark: SparkSession, leaves_nothing: None) -> None:
+    df = spark.range(100).select((fn.col("id") % 3).alias("k"), fn.col("id").alias("o"))
+    policy = policies.While(lambda total, old: total["s"] - old["s"] > 50)
+    out = rolling(df, partition_by="k", order_by="o", policy=policy, aggregates={"s": monoids.Sum("o")})
+    found = {(row["k"], row["o"]): row["s"] for row in out.collect()}
+    for key in range(3):
+        held: list[int] = []
+        for value in range(key, 100, 3):
+            held.append(value)
+            while sum(held) - held[0] > 50:
+                held.pop(0)
+            assert found[key, value] == sum(held)
+
+
+def test_odd_names_and_an_empty_frame(spark: SparkSession, leaves_nothing: None) -> None:
+    df = spark.createDataFrame([(1, 2, 3)], ["a.b", "time `s`", "größe"])
+    how: dict[str, Any] = {"partition_by": "a.b", "order_by": "time `s`", "window": 5}
+    out = rolling(df, aggregates={"max.größe": monoids.Max("größe")}, **how)
+    assert out.collect()[0].asDict() == {"a.b": 1, "time `s`": 2, "größe": 3, "max.größe": 3}
+    empty = rolling(df.limit(0), aggregates={"m": monoids.Max("größe")}, **how)
+    assert empty.collect() == []
+    assert empty.columns == [*df.columns, "m"]
+
+
+def test_types_in_spark(spark: SparkSession, leaves_nothing: None) -> None:
+    df = spark.sql(
+        """select 1 as k, timestamp'2020-01-01 00:00:01' as ts, timestamp_ntz'2020-01-01' as naive,
+        date'2020-01-01' as day, 'a' as t, 1.5f as f, decimal('1.10') as price, array(1, 2) as list"""
+    )
+    aggregates = {
+        "last_ts": monoids.Last("ts"),
+        "naives": monoids.Collect("naive"),
+        "day_of_max": monoids.ArgMax("f", "day"),
+        "parts": monoids.Fields(f=monoids.Max("f"), t=monoids.First("t")),
+        "run": monoids.LongestIncreasingRun("f", time="ts"),
+        "q": monoids.Quantiles("f", q=(0.5,)),
+        "top": monoids.HeavyHitters("t"),
+    }
+    row = rolling(df, partition_by="k", order_by="day", window="1 day", aggregates=aggregates).collect()[0]
+    assert row["last_ts"] == row["ts"]
+    assert row["naives"] == [row["naive"]]
+    assert row["day_of_max"] == row["day"]
+    assert row["parts"].asDict() == {"f": 1.5, "t": "a"}
+    assert row["run"].asDict() == {"start": row["ts"], "end": row["ts"], "interval": 0, "count": 1}
+    assert row["q"] == {0.5: 1.5}
+    assert row["top"][0].asDict() == {"item": "a", "count": 1}
+    assert (str(row["price"]), row["list"]) == ("1.10", [1, 2])
+
+
+def test_an_error_in_a_worker(spark: SparkSession, store: str) -> None:
+    """What only the data can show is an error of the job, with its cause in one line; nothing is left."""
+    df = spark.range(10_000).select(fn.col("id").alias("o"), (fn.col("id") + 2**62).alias("x"))
+    out = rolling(df, order_by="o", rows=500, aggregates={"s": monoids.Sum("x")}, store=store, page_size=64)
+    with pytest.raises(
+        PythonException, match=r"OverflowError: the result of Sum\('x'\).* does not fit in 64 bits"
+    ):
+        out.collect()
+
+
+def test_a_stream_is_refused(spark: SparkSession) -> None:
+    stream = spark.readStream.format("rate").load()
+    with pytest.raises(ValueError, match="rolling takes a batch DataFrame"):
+        rolling(stream, order_by="timestamp", window="1 day", aggregates={"n": monoids.Count()})
+
+
+def test_metrics_go_with_one_frame(spark: SparkSession) -> None:
+    metrics = Metrics()
+    with pytest.raises(RuntimeError, match="given to no rolling"):
+        _ = metrics.summary
+    how: dict[str, Any] = {
+        "order_by": "id",
+        "rows": 2,
+        "aggregates": {"n": monoids.Count()},
+        "metrics": metrics,
+    }
+    rolling(spark.range(5), **how)
+    with pytest.raises(RuntimeError, match="one call of rolling"):
+        rolling(spark.range(5), **how)
+
+
+def test_leftovers_of_killed_workers(tmp_path: Path) -> None:
+    """A task removes what processes that are gone have left, and nothing else."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    host, pid, start = this_process()
+    gone = tmp_path / f"{PREFIX}-{_short(host)}-{ended.pid}-1-00"
+    alive = tmp_path / f"{PREFIX}-{_short(host)}-{pid}-{start}-00"
+    elsewhere = tmp_path / f"{PREFIX}-00000000-{ended.pid}-1-00"
+    rows = tmp_path / f"{PREFIX}-{_short(host)}-{ended.pid}-1-01.arrow"
+    for directory in (gone, alive, elsewhere):
+        (directory / "inner").mkdir(parents=True)
+    rows.touch()
+    with TaskStorage(f"rocksdb://{tmp_path}", {}) as storage:
+        storage.store.put_many({"a": b"b"})
+        assert len(list(tmp_path.iterdir())) == 3
+    assert set(tmp_path.iterdir()) == {alive, elsewhere}
+
+
+def test_two_million_rows_in_a_small_worker(spark: SparkSession, leaves_nothing: None) -> None:
+    df = spark.range(2_000_000, numPartitions=2).select(
+        fn.col("id").alias("o"), (fn.col("id") * 7919 % 1_000_003).cast("double").alias("x")
+    )
+    metrics = Metrics()
+    aggregates = {"s": monoids.Sum("x"), "m": monoids.Max("x"), "a": monoids.Mean("x")}
+    out = rolling(df, order_by="o", window=999_999, aggregates=aggregates, metrics=metrics)
+    last = out.where(fn.col("o") == 1_999_999).select("s", "m").collect()[0]
+    values = np.arange(1_000_000, 2_000_000) * 7919 % 1_000_003
+    assert tuple(last) == (values.sum(), values.max())
+    summary = metrics.summary
+    assert summary.pages_written >= 100
+    assert summary.peak_memory < 200 << 20
