@@ -78,6 +78,9 @@ def rolling(
     by = [_column(df, key) for key in plan.keys]
     spread = df.repartition(*by) if by else df.repartition(1)
     ordered = spread.sortWithinPartitions(*by, *(_column(df, each) for each in plan.order))
+    if any("." in name or "`" in name for name in df.columns):
+        # mapInArrow looks its columns up by names that it does not quote; tasks go by their places
+        ordered = ordered.toDF(*(f"column_{number}" for number in range(len(df.columns))))
     schema = with_results(df.schema, plan)
     if metrics is None:
         return ordered.mapInArrow(_Function(plan), schema)

@@ -38,7 +38,7 @@ LIST_CHUNK = 1000
 LOGGED_BYTES = 16 << 20
 
 READ_ONLY = ("Read-only file system", "Permission denied", "Operation not permitted")
-FULL = ("No space left on device", "Disk quota exceeded", "File too large")
+FULL = ("No space left on device", "Disk quota exceeded", "File too large", "Writer has previous error")
 
 
 def _settings() -> rocksdict.Options:

@@ -161,7 +161,7 @@ def test_a_monoid_that_cannot_travel() -> None:
         RollingError, match=r"aggregate 'a': from_function\(.*cannot be sent to the executors: .*lock"
     ):
         plan(aggregates={**MAX, "a": monoid}, types={"a": "bigint"})
-    policy = policies.While(lambda total, old: held.locked())
+    policy = policies.While(lambda *_: held.locked())
     with pytest.raises(RollingError, match=r"policy=While\(.*cannot be sent to the executors: .*lock"):
         plan(policy=policy)
 
