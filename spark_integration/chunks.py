@@ -15,7 +15,7 @@ from spark_integration.columns import Input, real_numbers, validity, whole_numbe
 from spark_integration.frames import Clock
 
 #: Arrow batches are put together up to so many rows or bytes.
-CHUNK_ROWS, CHUNK_BYTES = 1 << 16, 16 << 20
+CHUNK_ROWS, CHUNK_BYTES = 1 << 15, 16 << 20
 
 #: Order values that are no times: each kind stands apart from all others, in the order that Spark sorts them.
 NULL, MINUS_INFINITY, TIME, INFINITY, NAN = range(5)

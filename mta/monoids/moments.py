@@ -13,15 +13,35 @@ from mta.monoids.ufuncs import Sum, quiet
 _SUM = Sum()
 
 
+#: The first whole numbers, to be shared: longer runs make their own.
+_COUNTING = np.arange(1, (1 << 14) + 1)
+_COUNTING.flags.writeable = False
+_COUNTING_REAL = _COUNTING.astype(np.float64)
+
+
+def _ones(count: int) -> Array:
+    """A 1 for each element, which takes no memory."""
+    return np.broadcast_to(np.int64(1), count)
+
+
+def _counting(count: int) -> Array:
+    """1, 2, 3 … to be read only."""
+    return _COUNTING[:count] if count <= len(_COUNTING) else np.arange(1, count + 1)
+
+
 def _running(counts: Array) -> Array:
     """Running totals of counts, which are all 1 in a run of elements."""
     if _all_ones(counts):
-        return np.arange(1, len(counts) + 1)
+        return _counting(len(counts))
     return np.add.accumulate(counts)
 
 
 def _all_ones(counts: Array) -> bool:
-    return not len(counts) or int(counts.max()) == 1
+    if not len(counts):
+        return True
+    if counts.strides[0] == 0:
+        return int(counts[0]) == 1
+    return int(counts[0]) == 1 and int(counts.max()) == 1
 
 
 class Mean(ColumnarMonoid):
@@ -44,7 +64,7 @@ class Mean(ColumnarMonoid):
         return total / count if count else math.nan
 
     def lift_columns(self, inputs: Columns) -> Columns:
-        return (np.ones(len(inputs[0]), dtype=np.int64), inputs[0])
+        return (_ones(len(inputs[0])), inputs[0])
 
     def combine_columns(self, older: Columns, younger: Columns) -> Columns:
         return (older[0] + younger[0], *_SUM.combine_columns(older[1:], younger[1:]))
@@ -91,7 +111,7 @@ class GeometricMean(Mean):
 
     def lift_columns(self, inputs: Columns) -> Columns:
         with quiet():
-            return (np.ones(len(inputs[0]), dtype=np.int64), np.log(inputs[0]))
+            return (_ones(len(inputs[0])), np.log(inputs[0]))
 
     def lower_columns(self, states: Columns) -> Any:
         with quiet():
@@ -135,7 +155,9 @@ class _StdDev(ColumnarMonoid):
     def lift_columns(self, inputs: Columns) -> Columns:
         column = inputs[0].astype(np.float64, copy=False)
         with quiet():
-            return (np.ones(len(column), dtype=np.int64), column, column - column)
+            finite = np.isfinite(column).all()
+            squares = np.broadcast_to(np.float64(0), len(column)) if finite else column - column
+        return (_ones(len(column)), column, squares)
 
     def combine_columns(self, older: Columns, younger: Columns) -> Columns:
         n, mean, squares = older
@@ -192,13 +214,13 @@ def _scan_elements(states: Columns) -> Columns | None:
     if not _all_ones(counts) or not len(values):
         return None
     first = values[0]
-    counts = np.arange(1, len(values) + 1)
+    counts = _counting(len(values))
     with quiet():
         differences = values - first
         sums = np.add.accumulate(differences)
         differences *= differences
         squares = np.add.accumulate(differences, out=differences)
-        means = sums / counts
+        means = sums / (_COUNTING_REAL[: len(counts)] if len(counts) <= len(_COUNTING_REAL) else counts)
         sums *= means
         squares -= sums
         np.maximum(squares, 0.0, out=squares)

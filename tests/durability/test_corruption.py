@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import Any
 
 import pytest
-import xxhash
 
 from mta import AmortizedMTA, ManifestCorrupt, PageCorrupt, PagesLost, monoids, policies
+from mta.codec import decode_page, encode_page
 from mta.manifest import PART, decode_root
 from mta.monoids.base import Monoid
 from mta.operations import verify
+from mta.pages import Page
+from mta.states import layout_of
 from mta.window import MonoidTreeAggregator
-from stores.base import parse_page_key
+from stores.base import PageKey, parse_page_key
 from stores.memory import MemoryStore
 
 KINDS: dict[str, Callable[[], Monoid]] = {"columns": monoids.Max, "objects": monoids.Collect}
@@ -179,11 +181,13 @@ def test_a_window_with_a_lost_page_never_answers_wrongly(store: MemoryStore) -> 
     assert found > 0
 
 
-def resealed(data: bytes, old: bytes, new: bytes) -> bytes:
-    """The page with other numbers in it, and a checksum that fits."""
-    assert old in data
-    body = data[:-8].replace(old, new, 1)
-    return body + xxhash.xxh3_64_digest(body)
+def resealed(data: bytes, place: PageKey, change: Callable[[Any, Any], None]) -> bytes:
+    """The page with other numbers in it, and a checksum that fits. `change` gets its times and values."""
+    layout = layout_of(monoids.Max())
+    page = decode_page(layout, data, place.name, place.tier, place.number)
+    times, values = page.times.copy(), page.run[0].copy()
+    change(times, values)
+    return encode_page(layout, place.name, place.number, Page(place.tier, times, (values,)))
 
 
 @pytest.mark.parametrize("tier", [0, 1])
@@ -192,8 +196,11 @@ def test_verify_computes_aggregates_again(store: MemoryStore, tier: int) -> None
     pages = store._contents.pages
     key = next(key for key in sorted(pages) if parse_page_key(key).tier == tier)
     place = parse_page_key(key)
-    largest = ((place.number + 1) * 4 ** (tier + 1)) - 1 + 0.25
-    pages[key] = resealed(pages[key], struct.pack("<d", largest), struct.pack("<d", largest + 1000))
+
+    def change(_: Any, values: Any) -> None:
+        values[-1] += 1000
+
+    pages[key] = resealed(pages[key], place, change)
     report = verify(store, "w")
     assert report.monoid == "Max()"
     assert any(f"page {place.number} of tier {tier}: its aggregate is" in each for each in report.problems)
@@ -203,10 +210,14 @@ def test_verify_sees_times_that_go_backwards(store: MemoryStore) -> None:
     saved(store, monoids.Max)
     pages = store._contents.pages
     key = sorted(key for key in pages if parse_page_key(key).tier == 0)[3]
-    number = parse_page_key(key).number
-    pages[key] = resealed(pages[key], struct.pack("<q", 4 * number + 1), struct.pack("<q", 2))
+    place = parse_page_key(key)
+
+    def change(times: Any, _: Any) -> None:
+        times[1] = 2
+
+    pages[key] = resealed(pages[key], place, change)
     (problem,) = verify(store, "w").problems
-    assert f"page {number} of tier 0: its times go backwards at entry 1: 2 after {4 * number}" in problem
+    assert f"page {place.number} of tier 0: its times go backwards at entry 1: 2 after" in problem
 
 
 def test_verify_without_the_monoid_says_so(store: MemoryStore) -> None:

@@ -92,7 +92,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "no field": ({"aggregates": {"a": monoids.Max()}}, r"aggregate 'a': Max\(\) names no column"),
     "decimals": (
         {"aggregates": {"a": monoids.Sum("price")}},
-        r"aggregate 'a': Sum\('price'\) reads column 'price' of type decimal\(10,2\), and decimals would have to be",
+        r"aggregate 'a': Sum\('price'\) reads column 'price' of type decimal\(10,2\), and decimals would",
     ),
     "lists": (
         {"aggregates": {"a": monoids.First("list")}},

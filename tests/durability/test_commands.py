@@ -1,0 +1,220 @@
+"""The operator's commands from outside, and the expressions that they take."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mta import AmortizedMTA, monoids, policies
+from mta.operations import BadExpression, inspect, monoid_from_text, survey
+from stores import open_store
+from stores.base import pages_of
+
+NAME = "sensor [7] ü"
+FIELDS = monoids.Fields(peak=monoids.Max("t"), mean=monoids.Mean("u"))
+
+
+def mta(*arguments: str, code: int = 0) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "mta", *arguments], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout if code < 2 else done.stderr
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A store with a window of two versions, one without a checkpoint whose writer is dead, and an empty one."""
+    url = f"rocksdb://{tmp_path}/db"
+    program = (
+        "import os, signal, sys\n"
+        "from mta import AmortizedMTA, monoids, policies\n"
+        "from stores import open_store\n"
+        f"store = open_store({url!r})\n"
+        f"window = AmortizedMTA(monoids.{FIELDS!r}".replace("=Max", "=monoids.Max").replace(
+            "=Mean", "=monoids.Mean"
+        )
+        + f", policies.CountWindow(500), store=store, name={NAME!r}, page_size=8, lease=1e9)\n"
+        "for start in range(0, 1500, 500):\n"
+        "    rows = range(start, start + 500)\n"
+        "    window.extend({'t': rows, 'u': rows})\n"
+        "    window.checkpoint(offset={'file': 'ä', 'row': start + 500, 'raw': b'x'})\n"
+        "window.extend({'t': range(100), 'u': range(100)})\n"
+        "window._pages.flush()\n"
+        "dead = AmortizedMTA(monoids.Sum(), store=store, name='dead', page_size=2)\n"
+        "dead.extend(range(100))\n"
+        "dead._pages.flush()\n"
+        "AmortizedMTA(monoids.Sum(), store=store, name='empty').checkpoint()\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=False)
+    return url
+
+
+def test_ls(url: str) -> None:
+    out = mta("ls", url)
+    assert NAME in out
+    assert "2, 3" in out
+    assert "(gone)" in out
+    windows = json.loads(mta("ls", "--json", url))
+    assert [window["name"] for window in windows] == ["dead", "empty", NAME]
+    found = windows[2]
+    assert (found["elements"], found["versions"], found["page_size"]) == (500, [2, 3], 8)
+    assert found["offset"] == {"file": "ä", "row": 1500, "raw": "b'x'"}
+    assert found["monoid"] == "Fields(peak=Max('t'), mean=Mean('u'))"
+    assert found["owner_is"] == "gone"
+    assert found["lease"] > 1e9
+    assert windows[0]["versions"] == []
+
+
+def test_ls_of_an_empty_store(tmp_path: Path) -> None:
+    assert mta("ls", f"rocksdb://{tmp_path}").strip() == "no windows"
+    assert json.loads(mta("ls", "--json", f"rocksdb://{tmp_path}")) == []
+
+
+def test_inspect(url: str) -> None:
+    out = mta("inspect", url, NAME)
+    for text in (
+        NAME,
+        "Fields(peak=Max('t'), mean=Mean('u'))",
+        "CountWindow(500)",
+        "1,500",
+        "not committed yet",
+    ):
+        assert text in out
+    found = json.loads(mta("inspect", "--json", url, NAME))
+    assert [version["tail"] for version in found["versions"]] == [1000, 1500]
+    with open_store(url) as store:
+        pages = sum(held["pages"] for kind in ("tiers", "parts") for held in found[kind].values())
+        pages += found["uncommitted"]["pages"] + found["leftovers"]["pages"]
+        assert pages == len(set(store.list_keys(pages_of(NAME))))
+        assert inspect(store, NAME).summary == next(each for each in survey(store) if each.name == NAME)
+
+
+def test_verify(url: str) -> None:
+    out = mta("verify", url, NAME)
+    assert "nothing is wrong" in out
+    assert "versions 2, 3" in out
+    found = json.loads(mta("verify", "--json", url, NAME))
+    assert found["ok"]
+    assert found["recomputed"] > 100
+    named = json.loads(mta("verify", "--json", url, NAME, "--monoid", repr(FIELDS)))
+    assert named == found
+    assert "there is nothing to verify" in mta("verify", url, "dead")
+    assert "nothing is wrong" in mta("verify", url, "empty")
+    error = mta("verify", url, NAME, "--monoid", "Max('t')", code=2)
+    assert "not Max('t')" in error
+    with open_store(url) as store:
+        keys = sorted(set(store.list_keys(pages_of(NAME))))
+        store.delete_many(keys[70:71])
+        store.put_many({keys[75]: b"x"})
+    out = mta("verify", url, NAME, code=1)
+    assert "is not in the store" in out
+    assert "is damaged" in out
+    assert "2 problems" in out or "4 problems" in out
+    assert len(json.loads(mta("verify", "--json", url, NAME, code=1))["problems"]) >= 2
+
+
+def test_gc_and_rm(url: str) -> None:
+    with open_store(url) as store:
+        before = set(store.list_keys(""))
+    would = json.loads(mta("gc", "--dry-run", "--json", url))
+    assert "would go" in mta("gc", "--dry-run", url)
+    with open_store(url) as store:
+        assert set(store.list_keys("")) == before
+    done = json.loads(mta("gc", "--json", url))
+    assert done == would
+    assert [(each["name"], each["root"]) for each in done] == [("dead", True), (NAME, False)]
+    assert "0 pages, 0 roots deleted" in mta("gc", url)
+    with open_store(url) as store:
+        assert len(before) - len(set(store.list_keys(""))) == sum(each["pages"] for each in done)
+    assert "nothing is wrong" in mta("verify", url, NAME)
+    assert "removed the window" in mta("rm", url, NAME)
+    assert f"no window {NAME!r}" in mta("rm", url, NAME, code=2)
+    assert "removed" in mta("rm", url, "empty")
+    with open_store(url) as store:
+        assert (list(store.list_keys("")), list(store.list_roots())) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["inspect", "URL", "nobody"], "no window 'nobody'"),
+        (["verify", "URL", "nobody"], "no window 'nobody'"),
+        (["verify", "URL", "nobody", "--monoid", "Mox()"], "Mox is not the name of a monoid"),
+        (["ls", "nothing:x"], "no store for the scheme 'nothing'"),
+        (["ls", "redis://127.0.0.1:1/0?max_tries=1"], "did not answer after 1 try"),
+        (["gc", "URL", "--grace", "x"], "expected a number of seconds, got 'x'"),
+        (["soak", "URL", "--kills", "0"], "expected 1 or more"),
+        (["rm", "URL"], "required: NAME"),
+    ],
+)
+def test_a_mistake_is_one_line(arguments: list[str], says: str, tmp_path: Path) -> None:
+    named = [f"rocksdb://{tmp_path}" if each == "URL" else each for each in arguments]
+    (line,) = mta(*named, code=2).splitlines()
+    assert says in line
+
+
+# -- expressions -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "monoid",
+    [
+        monoids.Max(),
+        monoids.ArgMax("amount", "user"),
+        monoids.BloomFilter("x", bits=128, hashes=3),
+        monoids.LongestIncreasingRun("v", time="ts"),
+        FIELDS,
+        monoids.Fields(n=monoids.Count(), all=monoids.Collect()),
+    ],
+    ids=repr,
+)
+def test_a_fingerprint_is_an_expression(monoid: Any) -> None:
+    again = monoid_from_text(monoid.fingerprint())
+    assert type(again) is type(monoid)
+    assert again.fingerprint() == monoid.fingerprint()
+
+
+def test_sketches_are_in_the_catalogue() -> None:
+    pytest.importorskip("datasketches")
+    for monoid in (
+        monoids.Quantiles("x", q=(0.5, 0.9)),
+        monoids.DistinctCount(lg_k=10),
+        monoids.HeavyHitters(),
+    ):
+        assert monoid_from_text(f" monoids.{monoid.fingerprint()} ").fingerprint() == monoid.fingerprint()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "Max", "Max(", "1", "Max()()", "__import__('os').system('false')", "Max(open('/etc/passwd'))",
+        "Monoid()", "ColumnarMonoid()", "from_function(max, 0)", "monoids.base.os()", "Fields(**{'a': Max()})",
+        "Max(*'ab')", "Fields(a=[Max() for _ in 'a'])", "Max(lambda: 0)", "Fields()", "Max(1)", "exec('1')",
+        "BloomFilter(bits=-1)", "()" * 5000, "\0", "Max('a'); Max('b')", "Membership()", "LongestRun(1, 2, 3, 4)",
+    ],
+    ids=lambda text: ascii(text)[:30],
+)  # fmt: skip
+def test_what_is_no_monoid_is_refused(text: str) -> None:
+    with pytest.raises(BadExpression):
+        monoid_from_text(text)
+
+
+def test_a_monoid_of_somebody_elses_is_not_computed_again() -> None:
+    with open_store("memory:") as store:
+        monoid = monoids.from_function(max, 0, name="Max()")
+        with AmortizedMTA(monoid, policies.CountWindow(9), store=store, name="w", page_size=2) as window:
+            window.extend(range(20))
+            window.checkpoint()
+        from mta.operations import verify
+
+        report = verify(store, "w")
+        assert report.ok
+        assert report.monoid is None
+        assert report.notes
