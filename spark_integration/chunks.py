@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mta.monoids.base import Array
-from spark_integration.columns import Input, real_numbers, validity, whole_numbers
+from spark_integration.buffers import to_numpy, validity
+from spark_integration.columns import Input, real_numbers, whole_numbers
 from spark_integration.frames import Clock
 
 #: Arrow batches are put together up to so many rows or bytes.
@@ -84,7 +85,7 @@ class Keys:
             last = self._last.get(key.index)
             if last is None or differences(pa.concat_arrays([last, column.slice(0, 1)]))[0]:
                 changed[0] = True
-            self._last[key.index] = column.take(pa.array([chunk.rows - 1]))
+            self._last[key.index] = column.slice(chunk.rows - 1)
         return changed
 
 
@@ -120,7 +121,7 @@ def _value_differences(column: pa.Array) -> Array:
         items = [_comparable(item) for item in column.to_pylist()]
         return np.fromiter((a != b for a, b in pairwise(items)), bool, len(items) - 1)
     different = pc.not_equal(column.slice(1), column.slice(0, len(column) - 1))
-    unequal: Array = pc.fill_null(different, False).to_numpy(zero_copy_only=False)
+    unequal: Array = to_numpy(pc.fill_null(different, False))
     return unequal
 
 

@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import types as sql
 
 from mta.monoids.base import Array
+from spark_integration.buffers import to_numpy, validity
 
 #: int64, float64, or Python objects
 Encoding = Literal["whole", "real", "object"]
@@ -67,31 +67,18 @@ def encoding_of(kind: sql.DataType) -> Encoding | None:
 def whole_numbers(column: pa.Array) -> Array:
     """int64 values of a column of whole numbers, dates, timestamps or booleans; 0 where null."""
     kind = column.type
-    if pa.types.is_date32(kind):
-        column = column.cast(pa.int32())
-    elif pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
-        column = (
-            column.cast(pa.int64()) if kind.unit == "us" else column.cast(pa.timestamp("us")).cast(pa.int64())
+    if (pa.types.is_timestamp(kind) or pa.types.is_duration(kind)) and kind.unit != "us":
+        column = column.cast(
+            pa.timestamp("us", kind.tz) if pa.types.is_timestamp(kind) else pa.duration("us")
         )
-    elif pa.types.is_boolean(kind):
-        column = column.cast(pa.int8())
-    if column.null_count:
-        column = column.fill_null(0)
-    values: Array = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
-    return values
+    values = to_numpy(column).astype(np.int64, copy=False)
+    return np.where(validity(column), values, 0) if column.null_count else values
 
 
 def real_numbers(column: pa.Array) -> Array:
     """float64 values; 0 where null."""
-    if column.null_count:
-        column = column.fill_null(0.0)
-    values: Array = column.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
-    return values
-
-
-def validity(column: pa.Array) -> Array:
-    valid: Array = pc.is_valid(column).to_numpy(zero_copy_only=False)
-    return valid
+    values = to_numpy(column).astype(np.float64, copy=False)
+    return np.where(validity(column), values, 0.0) if column.null_count else values
 
 
 def encoded(column: pa.Array, source: Input) -> Array:

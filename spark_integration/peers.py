@@ -71,9 +71,7 @@ class Peers:
             if self._writer is not None:
                 self._writer.write_batch(batch)
                 continue
-            # a slice would keep all of its batch
-            kept = batch.take(pa.array(np.arange(batch.num_rows))) if 2 * batch.num_rows < CUT else batch
-            self._held.append(kept)
+            self._held.append(batch)
             self._bytes += batch.nbytes
         if self._bytes > IN_MEMORY and self._writer is None:
             self._path = self._spool()
@@ -101,7 +99,3 @@ class Peers:
         if self._path is not None:
             self._path.unlink(missing_ok=True)
             self._path = None
-
-
-#: Batches of fewer rows than half of this are copied when they are held.
-CUT = 8192

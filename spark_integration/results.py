@@ -14,6 +14,7 @@ from pyspark.sql import types as sql
 from mta import monoids
 from mta.monoids.base import Monoid
 from mta.monoids.ufuncs import FromUfunc
+from spark_integration.buffers import from_numpy
 from spark_integration.columns import Input, encoding_of
 from spark_integration.errors import RollingError, UnsupportedColumn
 
@@ -205,10 +206,10 @@ def _stored(kind: pa.DataType) -> pa.DataType:
 def to_arrow(values: Any, present: Any, kind: pa.DataType, nothing: Any) -> pa.Array:
     """Results as a column; `present` says which are not null, None for all that are not None."""
     if isinstance(values, np.ndarray) and values.dtype != object:
-        absent = None if present is None or present.all() else ~present
-        if absent is not None and nothing is not None:
-            values, absent = np.where(absent, nothing, values), None
-        column = pa.array(values, mask=absent, from_pandas=False)
+        there = None if present is None or present.all() else present
+        if there is not None and nothing is not None:
+            values, there = np.where(there, values, nothing), None
+        column = from_numpy(values, there)
     else:
         items = values.tolist() if isinstance(values, np.ndarray) else list(values)
         if present is not None:

@@ -193,4 +193,4 @@ class _Task:
 
 
 def _repeated(column: pa.Array, count: int) -> pa.Array:
-    return column if count == 1 else column.take(pa.array(np.zeros(count, dtype=np.int64)))
+    return column if count == 1 else pa.repeat(column[0], count)

@@ -86,7 +86,6 @@ class _Database:
         os.makedirs(directory, exist_ok=True)
         self.rocks: Any = rocksdict.Rdict(directory, options=_settings())
 
-
     def put(self, batch: Any, size: int) -> None:
         with self.logging:
             self.since_swap += size

@@ -25,7 +25,7 @@ def local_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def spark(local_directory: Path) -> Iterator[SparkSession]:
-    """Two task slots and small heaps; the Python workers are processes of their own."""
+    """Two task slots, two tries a task, and a small heap; the Python workers are processes of their own."""
     import warnings
 
     from pyspark.sql import SparkSession
@@ -35,7 +35,7 @@ def spark(local_directory: Path) -> Iterator[SparkSession]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         session = (
-            SparkSession.builder.master("local[2]")
+            SparkSession.builder.master("local[2, 2]")
             .appName("tests")
             .config("spark.driver.memory", "768m")
             .config("spark.driver.bindAddress", "127.0.0.1")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as fn
 
 from mta import monoids, policies
+from mta.operations import collect
 from mta.ownership import this_process
 from spark_integration import Metrics, rolling
 from spark_integration.storage import PREFIX, TaskStorage, _short
@@ -222,6 +224,64 @@ def test_an_error_in_a_worker(spark: SparkSession, store: str) -> None:
         PythonException, match=r"OverflowError: the result of Sum\('x'\).* does not fit in 64 bits"
     ):
         out.collect()
+
+
+def test_a_worker_is_killed(spark: SparkSession, store: str, local_directory: Path, tmp_path: Path) -> None:
+    """The task runs again: the same rows, and in the end nothing is left of the attempt that died."""
+    marker = tmp_path / "killed"
+    count, page_size = 100_000, 64
+
+    def deadly(value: int) -> int:
+        import os
+        import signal
+
+        if value == 90_000 and not marker.exists():
+            marker.write_text(" ".join(path.name for path in local_directory.rglob(f"{PREFIX}*")))
+            os.kill(os.getpid(), signal.SIGKILL)
+        return value
+
+    total = monoids.from_ufunc(np.add, 0, lift=one_by_one(deadly), field="id")
+    out = rolling(
+        spark.range(count),
+        order_by="id",
+        rows=20_000,
+        aggregates={"s": total},
+        types={"s": "bigint"},
+        store=store,
+        page_size=page_size,
+    )
+    found = [row["s"] for row in out.sort("id").collect()]
+    sums = np.concatenate([[0], np.cumsum(np.arange(count))])
+    ends = np.arange(1, count + 1)
+    assert found == (sums[ends] - sums[np.maximum(ends - 20_000, 0)]).tolist()
+    assert marker.exists()
+    if store == "rocksdb":
+        assert marker.read_text().startswith(PREFIX)
+    else:
+        with open_store(store) as opened:
+            left = list(opened.list_roots("spark/"))
+            assert len(left) == 1
+            assert [each.name for each in collect(opened) if each.root] == left
+
+
+def one_by_one(function: Callable[[int], int]) -> Callable[[Any], Any]:
+    return lambda column: np.array([function(each) for each in np.atleast_1d(column).tolist()])
+
+
+def test_a_job_that_stops_early(spark: SparkSession, store: str) -> None:
+    """What it leaves is cleared away, by the next task or by `mta gc`."""
+    how: dict[str, Any] = {
+        "order_by": "id",
+        "rows": 100_000,
+        "aggregates": {"s": monoids.Sum("id")},
+        "store": store,
+    }
+    out = rolling(spark.range(300_000), page_size=1024, **how)
+    assert [row["s"] for row in out.limit(3).collect()] == [0, 1, 3]
+    assert rolling(spark.range(10), **how).count() == 10
+    if store != "rocksdb":
+        with open_store(store) as opened:
+            collect(opened)
 
 
 def test_a_stream_is_refused(spark: SparkSession) -> None:

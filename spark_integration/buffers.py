@@ -1,0 +1,60 @@
+"""Arrow columns as NumPy ones and back, by their buffers.
+
+`pa.array` and `Array.to_numpy` do as much, but import pandas, which costs each Python worker some 35 MB.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from mta.monoids.base import Array
+
+
+def to_numpy(column: pa.Array) -> Array:
+    """The values of a column of a fixed width, without a copy but for booleans; anything where it is null."""
+    kind = column.type
+    buffer = column.buffers()[1]
+    first, count = column.offset, len(column)
+    if buffer is None or not count:
+        return np.zeros(count, dtype=bool if pa.types.is_boolean(kind) else _dtype(kind))
+    if pa.types.is_boolean(kind):
+        return _bits(buffer, first, count)
+    return np.frombuffer(buffer, dtype=_dtype(kind), count=first + count)[first:]
+
+
+def validity(column: pa.Array) -> Array:
+    """For each row whether it is not null."""
+    bitmap = column.buffers()[0]
+    if bitmap is None:
+        return (
+            np.ones(len(column), dtype=bool) if column.null_count == 0 else np.zeros(len(column), dtype=bool)
+        )
+    return _bits(bitmap, column.offset, len(column))
+
+
+def from_numpy(values: Array, present: Array | None = None) -> pa.Array:
+    """A column of whole or real numbers or booleans, null where not present."""
+    bitmap = None if present is None else _packed(present)
+    if values.dtype == bool:
+        return pa.Array.from_buffers(pa.bool_(), len(values), [bitmap, _packed(values)])
+    data = pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [bitmap, data])
+
+
+def _packed(flags: Array) -> pa.Buffer:
+    return pa.py_buffer(np.packbits(flags, bitorder="little"))
+
+
+def _bits(buffer: pa.Buffer, first: int, count: int) -> Array:
+    start = first // 8
+    some = np.frombuffer(buffer, dtype=np.uint8)[start : (first + count + 7) // 8]
+    bits: Array = np.unpackbits(some, bitorder="little")[first - 8 * start :][:count].view(bool)
+    return bits
+
+
+def _dtype(kind: pa.DataType) -> np.dtype[np.generic]:
+    if pa.types.is_floating(kind):
+        return np.dtype(f"f{kind.bit_width // 8}")
+    unsigned = pa.types.is_unsigned_integer(kind)
+    return np.dtype(f"{'u' if unsigned else 'i'}{kind.bit_width // 8}")
