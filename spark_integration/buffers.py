@@ -1,6 +1,6 @@
 """Arrow columns as NumPy ones and back, by their buffers.
 
-`pa.array` and `Array.to_numpy` do as much, but import pandas, which costs each Python worker some 35 MB.
+`pa.array`, `pa.scalar` and `Array.to_numpy` do as much, but import pandas, which costs a worker some 35 MB.
 """
 
 from __future__ import annotations
@@ -40,6 +40,15 @@ def from_numpy(values: Array, present: Array | None = None) -> pa.Array:
         return pa.Array.from_buffers(pa.bool_(), len(values), [bitmap, _packed(values)])
     data = pa.py_buffer(np.ascontiguousarray(values))
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [bitmap, data])
+
+
+def last_row(count: int, text: str) -> pa.Array:
+    """A column of nulls with a text in its last row."""
+    data = text.encode()
+    offsets, there = np.zeros(count + 1, dtype=np.int32), np.zeros(count, dtype=bool)
+    offsets[-1], there[-1] = len(data), True
+    buffers = [_packed(there), pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.string(), count, buffers)
 
 
 def _packed(flags: Array) -> pa.Buffer:

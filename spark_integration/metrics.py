@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import types as sql
 
+from spark_integration.buffers import last_row
 from stores import Store, Token
 
 if TYPE_CHECKING:
@@ -137,9 +138,7 @@ class Meter:
 
 
 def _with_column(batch: pa.RecordBatch, text: str | None) -> pa.RecordBatch:
-    column = pa.nulls(batch.num_rows, pa.string())
-    if text is not None:
-        column = pa.concat_arrays([column.slice(1), pa.repeat(pa.scalar(text), 1)])
+    column = pa.nulls(batch.num_rows, pa.string()) if text is None else last_row(batch.num_rows, text)
     return pa.RecordBatch.from_arrays(
         [*batch.columns, column], schema=batch.schema.append(pa.field(COLUMN, pa.string()))
     )

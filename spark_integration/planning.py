@@ -13,7 +13,7 @@ from mta import AmortizedMTA
 from mta.monoids import Count
 from mta.monoids.base import Monoid
 from spark_integration.columns import Input
-from spark_integration.errors import RollingError
+from spark_integration.errors import RollingError, UnsupportedColumn
 from spark_integration.frames import frame_of
 from spark_integration.program import Aggregate, Part, Plan, aggregate_of, programs, unread, without_nulls
 from spark_integration.results import check_result_type, result_type
@@ -93,6 +93,11 @@ class _Columns:
         if len(found) > 1:
             raise RollingError(f"{where}: {len(found)} columns are named {name!r}; rename all but one")
         field = self._fields[found[0]]
+        if isinstance(field.dataType, sql.StringType) and field.dataType.collation != "UTF8_BINARY":
+            raise UnsupportedColumn(
+                f"{where}: column {field.name!r} has the collation {field.dataType.collation}, which windows "
+                "do not know: cast it to a string of collation UTF8_BINARY"
+            )
         return Input(field.name, found[0], field.dataType, field.nullable)
 
     def _same(self, a: str, b: str) -> bool:

@@ -93,6 +93,23 @@ class Program:
             return {key: column[start:stop] for key, column in values.items()}
         return values[start:stop]
 
+    def joined(self, before: Any, values: Any) -> Any:
+        """Two batches of elements as one."""
+        if isinstance(values, dict):
+            return {key: _end_to_end(before[key], column) for key, column in values.items()}
+        return _end_to_end(before, values)
+
+    def kept(self, values: Any, start: int, stop: int) -> Any:
+        """`cut`, of which nothing else is held in memory."""
+        part = self.cut(values, start, stop)
+        if isinstance(part, dict):
+            return {key: column.copy() for key, column in part.items()}
+        return part.copy()
+
+
+def _end_to_end(before: Any, values: Any) -> Any:
+    return before + values if isinstance(values, list) else np.concatenate([before, values])
+
 
 def programs(plan: Plan) -> list[Program]:
     plain = plan.algorithm == "daba" or plan.frame.by_predicate

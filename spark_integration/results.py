@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql import types as sql
 
 from mta import monoids
-from mta.monoids.base import Monoid
+from mta.monoids.base import Array, Monoid
 from mta.monoids.ufuncs import FromUfunc
 from spark_integration.buffers import from_numpy
 from spark_integration.columns import Input, encoding_of
@@ -31,11 +31,22 @@ def result_type(name: str, monoid: Monoid, inputs: Sequence[Input]) -> sql.DataT
     if known is None:
         if isinstance(monoid, FromUfunc):
             _check_number(name, monoid, inputs[0])
-            whole = inputs[0].encoding == "whole"
-            return None if monoid._lower or monoid._lift else (sql.LongType() if whole else sql.DoubleType())
+            return _of_ufunc(
+                monoid, np.array([1], dtype=np.int64 if inputs[0].encoding == "whole" else float)
+            )
         return None
     found: sql.DataType = known(name, monoid, inputs)
     return found
+
+
+def _of_ufunc(monoid: FromUfunc, ones: Array) -> sql.DataType | None:
+    """The type of the results, as seen from those of two ones; None if they are no numbers."""
+    try:
+        lifted = monoid.lift_columns((ones,))
+        kind = np.asarray(monoid.lower_columns(monoid.combine_columns(lifted, lifted))).dtype.kind
+    except Exception:  # the functions are the caller's; what they refuse is for the data to show
+        return None
+    return {"i": sql.LongType(), "f": sql.DoubleType(), "b": sql.BooleanType()}.get(kind)
 
 
 def _refusal(name: str, monoid: Monoid, source: Input) -> str:

@@ -16,6 +16,7 @@ from mta.policies import Policy
 from mta.states import layout_of
 from spark_integration.chunks import Chunk, Keys, Times, chunks
 from spark_integration.folds import first_rows, folds
+from spark_integration.group import SHORT_WINDOW, Group
 from spark_integration.metrics import Meter
 from spark_integration.peers import Peers
 from spark_integration.program import Plan, Program, Results, programs, without_nulls
@@ -132,7 +133,7 @@ class _Task:
         if len(whole):
             self._whole(parts, values, times, whole, opened)
         if opened < chunk.rows:
-            self._open = [self._window(*pair) for pair in zip(self._programs, self._policies, strict=True)]
+            self._open = [self._group(*pair) for pair in zip(self._programs, self._policies, strict=True)]
             self._advance(parts, values, times, opened, chunk.rows)
         results: dict[str, Any] = {}
         for found in parts:
@@ -143,13 +144,17 @@ class _Task:
         windows, self._open = self._open, []
         for window in windows:
             self._meter.add("evictions", self._taken - len(window))
-            if not isinstance(window, DABA):
+            if isinstance(window, Group):
                 window.close()
         self._taken = 0
 
-    def _window(self, program: Program, policy: Policy) -> Any:
+    def _group(self, program: Program, policy: Policy) -> Any:
         if self._plan.algorithm == "daba":
             return DABA(program.monoid, policy)
+        most = min(SHORT_WINDOW, self._plan.page_size or SHORT_WINDOW)
+        return Group(program, policy, lambda: self._window(program, policy), most)
+
+    def _window(self, program: Program, policy: Policy) -> Any:
         kind = LogMTA if self._plan.algorithm == "lmta" else AmortizedMTA
         self._meter.add("windows", 1)
         return kind(
@@ -168,7 +173,11 @@ class _Task:
         self._taken += stop - start
         for program, window, found, given in zip(self._programs, self._open, parts, values, strict=True):
             stamps = None if times is None else times[start:stop]
-            found.append(window.slide(program.cut(given, start, stop), stamps))
+            rows = program.cut(given, start, stop)
+            if isinstance(window, Group):
+                found.append(window.slide(rows, stamps, stop - start))
+            else:
+                found.append(window.slide(rows, stamps))
 
     def _whole(
         self, parts: list[list[Any]], values: list[Any], times: Array | None, starts: Array, stop: int

@@ -219,3 +219,17 @@ def test_a_monoid_of_somebody_elses_is_not_computed_again() -> None:
         assert report.ok
         assert report.monoid is None
         assert report.notes
+
+
+@pytest.mark.redis
+def test_bench_quick(redis_url: str, tmp_path: Path) -> None:
+    file = tmp_path / "durability.json"
+    out = mta("bench", "durability", "--quick", "--redis", redis_url, "--json", str(file))
+    record = json.loads(file.read_text())
+    assert (record["benchmark"], record["quick"]) == ("durability", True)
+    assert list(record["sections"]) == ["checkpoint", "restore", "overhead"]
+    for section in record["sections"].values():
+        assert section["raw"]
+        for line in section["lines"]:
+            assert line["contender"] in out
+            assert line["target"] is None

@@ -25,6 +25,7 @@ SCHEMA = sql.StructType(
         sql.StructField("price", sql.DecimalType(10, 2)),
         sql.StructField("list", sql.ArrayType(sql.LongType())),
         sql.StructField("flag", sql.BooleanType()),
+        sql.StructField("name", sql.StringType("UTF8_LCASE")),
     ]
 )
 MAX = {"peak": monoids.Max("x")}
@@ -93,6 +94,10 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "decimals": (
         {"aggregates": {"a": monoids.Sum("price")}},
         r"aggregate 'a': Sum\('price'\) reads column 'price' of type decimal\(10,2\), and decimals would",
+    ),
+    "collation": (
+        {"partition_by": "name"},
+        r"column 'name' has the collation UTF8_LCASE, which windows do not",
     ),
     "lists": (
         {"aggregates": {"a": monoids.First("list")}},

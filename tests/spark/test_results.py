@@ -36,6 +36,7 @@ TABLE = pa.table(
         "bytes": [b"a", None, b"c", b"b"],
     }
 )
+LOG = [float(np.logaddexp(1, 3)), float(np.logaddexp(3, 2))]
 F3 = [float(np.float32(v)) for v in (0.1, 0.3, 0.2)]
 
 #: the monoid, the type of its results, and its results over windows of three rows
@@ -115,6 +116,12 @@ CASES: list[tuple[Monoid, str, list[Any]]] = [
         ],
     ),
     (monoids.from_ufunc(np.gcd, 0, field="int"), "bigint", [1, 1, 1, 1]),
+    (
+        monoids.from_ufunc(np.maximum, None, lower=lambda x: x / 2, field="int"),
+        "double",
+        [0.5, 0.5, 1.5, 1.5],
+    ),
+    (monoids.from_ufunc(np.logaddexp, -math.inf, field="int"), "double", [1, 1, LOG[0], LOG[1]]),
 ]
 
 
@@ -202,6 +209,16 @@ def test_a_sum_beyond_64_bits() -> None:
         with pytest.raises(OverflowError, match=r"does not fit in 64 bits"):
             roll(table, rows=3, aggregates={"s": monoids.Sum("x")}, algorithm=algorithm)
     assert column(roll(table, rows=1, aggregates={"s": monoids.Sum("x")}), "s") == [2**62] * 3
+
+
+def test_memory_that_daba_does_not_have() -> None:
+    def lift(_: int) -> int:
+        raise MemoryError
+
+    big = monoids.from_function(operator.add, 0, lift=lift, field="int")
+    how: dict[str, Any] = {"rows": 3, "aggregates": {"s": big}, "types": {"s": "bigint"}}
+    with pytest.raises(MemoryError, match=r'algorithm="daba" keeps all of it there. Use .* store="rocksdb"'):
+        roll(TABLE, algorithm="daba", **how)
 
 
 def test_the_least_bigint() -> None:
