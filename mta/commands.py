@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
     from mta.operations import Collected, Inspection, Report, Summary
@@ -239,8 +241,12 @@ def _soak(options: argparse.Namespace) -> int:
 
 
 def _store(url: str) -> Any:
-    from mta.bench.storage import named_store
+    from mta.bench.storage import BadStore, named_store
 
+    parts = urlsplit(url)
+    if parts.scheme == "rocksdb" and parts.path and not os.path.isdir(unquote(parts.path)):
+        # opening it would make it, and a slip of the pen would look like an empty store
+        raise BadStore(f"{url}: there is no directory {unquote(parts.path)}")
     return named_store(url)
 
 

@@ -152,10 +152,11 @@ def test_gc_and_rm(url: str) -> None:
         (["gc", "URL", "--grace", "x"], "expected a number of seconds, got 'x'"),
         (["soak", "URL", "--kills", "0"], "expected 1 or more"),
         (["rm", "URL"], "required: NAME"),
+        (["ls", "URL/typo"], "there is no directory"),
     ],
 )
 def test_a_mistake_is_one_line(arguments: list[str], says: str, tmp_path: Path) -> None:
-    named = [f"rocksdb://{tmp_path}" if each == "URL" else each for each in arguments]
+    named = [each.replace("URL", f"rocksdb://{tmp_path}") for each in arguments]
     (line,) = mta(*named, code=2).splitlines()
     assert says in line
 
