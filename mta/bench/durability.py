@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import gc
-import json
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +15,13 @@ from rich.console import Console
 
 from mta import AmortizedMTA, monoids, policies
 from mta.bench.counting import CountingStore
-from mta.bench.measure import Timings, interleaved, load_average, machine, versions
-from mta.bench.report import FORMAT, Section, show
-from mta.bench.servers import redis_server
+from mta.bench.measure import Timings, interleaved
+from mta.bench.report import Section
+from mta.bench.runner import run_sections
 from mta.bench.setting import Setting
-from mta.bench.storage import discard, discarded, named_store
+from mta.bench.storage import discard, discarded
 from mta.window import MonoidTreeAggregator
-from stores import Store, open_store
+from stores import Store
 
 NEW_ROWS = (1, 100, 100_000)
 #: Bytes that a checkpoint after one row may write, whatever the window.
@@ -42,54 +39,10 @@ def run(
     out: Console | None = None,
 ) -> dict[str, Any]:
     """Measures, prints tables to `out`, and returns what `json_file` gets."""
-    out = out or Console()
-    progress = Console(stderr=True)
-    # known now rather than after minutes
-    if json_file is not None and not json_file.absolute().parent.is_dir():
-        raise FileNotFoundError(f"--json {json_file}: there is no directory {json_file.absolute().parent}")
-    started = datetime.now(UTC).isoformat(timespec="seconds")
-    about = machine()
-    out.print(f"{about['processor']}, {about['cores']} cores, Python {about['python']}", markup=False)
-    if quick:
-        out.print("quick: tiny sizes, to see that everything runs; the figures mean nothing")
-    out.print()
-    sections: list[Section] = []
-    with ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mta-bench-")))
-        url = redis_url or stack.enter_context(redis_server())
-        redis = stack.enter_context(named_store(url))
-        redis.get_many(["reachable"])
-        rocksdb = stack.enter_context(open_store(f"rocksdb://{directory}"))
-
-        def say(text: str) -> None:
-            progress.print(text, markup=False, highlight=False)
-
-        setting = Setting(quick, url, rocksdb, redis, say)
-        for measure in (_checkpoints, _restore, _overhead):
-            section = measure(setting)
-            show(out, section)
-            sections.append(section)
-    record = _record(started, quick, about, sections)
-    passed, failed = record["targets"]["passed"], record["targets"]["failed"]
-    out.print(f"{passed} of {passed + failed} targets met" if not quick else "no targets judged")
-    if json_file is not None:
-        json_file.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
-    return record
-
-
-def _record(started: str, quick: bool, about: dict[str, Any], sections: list[Section]) -> dict[str, Any]:
-    verdicts = [line.passed for section in sections for line in section.lines]
-    return {
-        "format": FORMAT,
-        "benchmark": "durability",
-        "started": started,
-        "quick": quick,
-        "machine": about,
-        "load_average": load_average(),
-        "versions": versions(),
-        "targets": {"passed": verdicts.count(True), "failed": verdicts.count(False)},
-        "sections": {section.name: section.record() for section in sections},
-    }
+    measures = (_checkpoints, _restore, _overhead)
+    return run_sections(
+        "durability", measures, quick=quick, redis_url=redis_url, json_file=json_file, out=out
+    )
 
 
 def _sizes(setting: Setting) -> tuple[int, int]:
