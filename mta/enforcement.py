@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mta.forest import Piece
+from mta.forest import Piece, count_rejected
 from mta.monoids.base import Array
 from mta.policies import Side
 from mta.states import NOTHING, Run
@@ -103,11 +103,4 @@ def _first_not_rejected_behind(window: MonoidTreeAggregator, states: Run, total:
             return head
     layout, rejects = window._layout, window._limits.rejects
     prefixes = layout.preceded_by(older, layout.prefixes(states))
-    low, high = 0, layout.length(states)
-    while low < high:
-        middle = (low + high) // 2
-        if rejects(total, layout.at(prefixes, middle)):
-            low = middle + 1
-        else:
-            high = middle
-    return window._tail + low
+    return window._tail + count_rejected(layout, prefixes, lambda prefix: rejects(total, prefix))

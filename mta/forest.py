@@ -8,14 +8,16 @@ page i // P, and page i of tier t is what entry i of tier t + 1 aggregates.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from mta.levels import Tail
 from mta.monoids.base import Array, column_of
 from mta.pages import Page
+from mta.policies import Side
 from mta.states import NOTHING, Layout, Run
 
 #: From this page size on, folding page by page beats halving all pages together.
@@ -182,8 +184,7 @@ class Forest:
     def read(self, pieces: Sequence[Piece]) -> list[Page]:
         """The entries of each piece, as a page cut to it; at most one round trip."""
         names = [(tier, start >> self.shift) for tier, start, _ in pieces]
-        stored = [name for name in names if not self.is_tail(*name)]
-        found = dict(zip(stored, self.pages.fetch(stored), strict=True)) if stored else {}
+        found = self._fetch(names)
         parts = []
         for name, (tier, start, stop) in zip(names, pieces, strict=True):
             if name in found:
@@ -234,10 +235,12 @@ class Forest:
 
     def load_cover(self, start: int, stop: int) -> None:
         """Brings the pages that a fold of these leaves reads into the process, in one round trip."""
-        names = [(tier, first >> self.shift) for tier, first, _ in self.cover(start, stop)]
-        stored = [name for name in names if not self.is_tail(*name)]
-        if stored:
-            self.pages.fetch(stored)
+        self._fetch([(tier, first >> self.shift) for tier, first, _ in self.cover(start, stop)])
+
+    def _fetch(self, names: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Page]:
+        """Those of the pages that are full, by tier and number; at most one round trip."""
+        full = [name for name in names if not self.is_tail(*name)]
+        return dict(zip(full, self.pages.fetch(full), strict=True)) if full else {}
 
     def fold(self, start: int, stop: int) -> Any:
         """The aggregate of leaves start to stop, or NOTHING, over whole runs of entries."""
@@ -251,9 +254,7 @@ class Forest:
         """The aggregate of leaves start to stop, or NOTHING, over O(log2 n) nodes of the binary trees."""
         layout, mask = self.layout, self.page_size - 1
         pieces = self.cover(start, stop)
-        stored = [(tier, first >> self.shift) for tier, first, _ in pieces]
-        stored = [name for name in stored if not self.is_tail(*name)]
-        pages = dict(zip(stored, self.pages.fetch(stored), strict=True)) if stored else {}
+        pages = self._fetch([(tier, first >> self.shift) for tier, first, _ in pieces])
         total = NOTHING
         for tier, first, last in pieces:
             page = pages.get((tier, first >> self.shift))
@@ -265,7 +266,7 @@ class Forest:
 
     # -- searches ---------------------------------------------------------------------------------------
 
-    def first_leaf(self, head: int, time: Any, side: Literal["left", "right"]) -> int:
+    def first_leaf(self, head: int, time: Any, side: Side) -> int:
         """The first leaf from `head` on with a time >= `time` (side left) or > `time` (side right).
 
         From the top tier down, one page a tier, and none where there is nothing to choose.
@@ -277,13 +278,11 @@ class Forest:
                 times = tail.page().times
                 entry = tail.start + _search(times, start - tail.start, time, side)
                 if entry < tail.stop:
-                    return self._descend(
-                        tier, entry, head, lambda _, page, at: _search(page.times, at, time, side)
-                    )
+                    return self._descend(tier, entry, head, time, side)
         return self.tail
 
-    def _descend(self, tier: int, entry: int, head: int, choose: Callable[[int, Page, int], int]) -> int:
-        """The leaf below an entry that `choose(tier, page, first candidate in page)` finds in each page."""
+    def _descend(self, tier: int, entry: int, head: int, time: Any, side: Side) -> int:
+        """The first such leaf below an entry that has one."""
         mask = self.page_size - 1
         while tier:
             tier -= 1
@@ -291,8 +290,8 @@ class Forest:
             if tier and first & mask == mask:
                 entry = first
                 continue
-            page = self.page(tier, entry)
-            entry = (entry << self.shift) + choose(tier, page, first & mask)
+            times = self.page(tier, entry).times
+            entry = (entry << self.shift) + _search(times, first & mask, time, side)
         return entry
 
     def longest_prefix(self, head: int, rejects: Callable[[Any], bool]) -> int:
@@ -325,20 +324,21 @@ class Forest:
             end = min(stop, start + step)
             states = page.cut(layout, start, end).states(layout)
             prefixes = layout.preceded_by(before, layout.prefixes(states))
-            low, high = 0, end - start
-            while low < high:
-                middle = (low + high) // 2
-                if rejects(layout.at(prefixes, middle)):
-                    low = middle + 1
-                else:
-                    high = middle
-            if low:
-                before = layout.at(prefixes, low - 1)
-            if low < end - start:
-                return start + low, before
+            gone = count_rejected(layout, prefixes, rejects)
+            if gone:
+                before = layout.at(prefixes, gone - 1)
+            if gone < end - start:
+                return start + gone, before
             start, step = end, 4 * step
         return stop, before
 
 
-def _search(times: Array, start: int, time: Any, side: Literal["left", "right"]) -> int:
+def count_rejected(layout: Layout, prefixes: Run, rejects: Callable[[Any], bool]) -> int:
+    """How many prefix aggregates a monotone predicate rejects: those come first."""
+    return bisect_left(
+        range(layout.length(prefixes)), True, key=lambda at: not rejects(layout.at(prefixes, at))
+    )
+
+
+def _search(times: Array, start: int, time: Any, side: Side) -> int:
     return start + int(np.searchsorted(times[start:], time, side))

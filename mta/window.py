@@ -24,7 +24,7 @@ from mta.ownership import Ownership
 from mta.packing import pack, unpack
 from mta.policies import Limits, Policy
 from mta.stack import Stack
-from mta.states import NOTHING, ColumnLayout, layout_of, result_array
+from mta.states import NOTHING, layout_of, result_array
 from mta.stored_pages import StoredPages
 from stores import Conflict, Store, StoreError
 
@@ -484,7 +484,7 @@ class MonoidTreeAggregator(ABC):
 
 def _page_size(monoid: Monoid, page_size: int | None) -> int:
     if page_size is None:
-        return COLUMN_PAGE if isinstance(layout_of(monoid), ColumnLayout) else OBJECT_PAGE
+        return COLUMN_PAGE if isinstance(monoid, ColumnarMonoid) else OBJECT_PAGE
     if isinstance(page_size, bool) or not isinstance(page_size, int):
         raise TypeError(f"page_size is a whole number, got {page_size!r}")
     if page_size < 2 or page_size & (page_size - 1):
