@@ -8,15 +8,14 @@ sizes of the window and of its pages.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mta import packing
 from mta.codec import decode_run, encode_run
 from mta.errors import ManifestMismatch, PageCorrupt, PagesLost
 from mta.levels import Tail
-from mta.manifest import Part, Root, SavedTail, Version
+from mta.manifest import Extents, Part, Root, SavedTail, Version
 from mta.monoids.base import Monoid
-from mta.ownership import Ownership
 from mta.policies import Policy
 from mta.states import Layout
 from stores import Store
@@ -27,12 +26,33 @@ if TYPE_CHECKING:
 #: Entries that stand in the manifest itself take at most so many bytes a tier.
 INLINE = 640
 
+#: A tail in more parts than this is written as one again, so that a manifest stays small.
+MOST_PARTS = 256
+
+
+class Hold(Protocol):
+    """A writer's hold on a window: `Ownership`, or an attempt among others."""
+
+    @property
+    def root(self) -> Root: ...
+
+    @property
+    def extents(self) -> Extents | None: ...
+
+    def claim(self) -> None:
+        """Takes an epoch to write under, unless this writer has one."""
+
+    def commit(self, version: Version, monoid: str, policy: str) -> None: ...
+
 
 class Checkpoints:
     """What one window has committed."""
 
-    def __init__(self, store: Store, name: str, layout: Layout, ownership: Ownership) -> None:
+    def __init__(
+        self, store: Store, name: str, layout: Layout, ownership: Hold, inline: int = INLINE
+    ) -> None:
         self._store, self._name, self._layout, self._ownership = store, name, layout, ownership
+        self._inline = inline
         self._tails: tuple[SavedTail, ...] = ()
         self._parts: set[Part] = set()
 
@@ -40,14 +60,21 @@ class Checkpoints:
 
     def commit(self, window: MonoidTreeAggregator, offset: Any) -> Version:
         """Commits the window as it is, whose full pages are in the store."""
+        self._ownership.claim()
+        version = self.version(window, self._ownership.root.next_version, offset)
+        self._ownership.commit(version, window.monoid.fingerprint(), fingerprint(window.policy))
+        self._tails = version.tails
+        return version
+
+    def version(self, window: MonoidTreeAggregator, number: int, offset: Any) -> Version:
+        """The window as it is, whose full pages are in the store, and the parts of its tails too after this."""
         ownership = self._ownership
-        ownership.claim()
         documents: dict[str, bytes] = {}
         tails = tuple(self._save_tail(tail, documents) for tail in window._forest.tails)
         self._store.put_many(documents)
         assert ownership.extents is not None
-        version = Version(
-            number=ownership.root.next_version,
+        return Version(
+            number=number,
             head=window._head,
             tail=window._tail,
             oldest=window.oldest,
@@ -56,9 +83,6 @@ class Checkpoints:
             extents=ownership.extents.behind(min(window._head, ownership.root.first_needed() or 0)),
             tails=tails,
         )
-        ownership.commit(version, window.monoid.fingerprint(), fingerprint(window.policy))
-        self._tails = tails
-        return version
 
     def _save_tail(self, tail: Tail, documents: dict[str, bytes]) -> SavedTail:
         """What a version says of a tier's tail; adds the part that has to be written for it."""
@@ -68,14 +92,23 @@ class Checkpoints:
         saved = SavedTail(tail.start, last.parts)
         if saved.saved == tail.stop:
             return saved
-        part = Part(tail.tier, self._ownership.root.epoch, saved.saved, tail.stop)
-        young = tail.part(part.start, part.stop)
-        data = encode_run(self._layout, _identity(self._name, part), tail.tier, young.times, young.run)
-        if len(data) <= INLINE:
+        data = self._encoded(tail, saved.saved)
+        if len(data) <= self._inline:
             return SavedTail(tail.start, last.parts, data, tail.stop - saved.saved)
+        older = last.parts
+        if len(older) >= MOST_PARTS:
+            # all of them in one, which has the key of the first if the epoch is the same: its entries are there
+            older, data = (), self._encoded(tail, tail.start)
+        self._ownership.claim()
+        part = Part(tail.tier, self._ownership.root.epoch, older[-1].stop if older else tail.start, tail.stop)
         documents[part.key(self._name)] = data
         self._parts.add(part)
-        return SavedTail(tail.start, (*last.parts, part))
+        return SavedTail(tail.start, (*older, part))
+
+    def _encoded(self, tail: Tail, start: int) -> bytes:
+        young = tail.part(start, tail.stop)
+        identity = _identity(self._name, tail.tier, start)
+        return encode_run(self._layout, identity, tail.tier, young.times, young.run)
 
     def unneeded_parts(self) -> list[str]:
         """The keys of parts that no retained version names; they are forgotten here."""
@@ -127,7 +160,7 @@ def load_tail(
 
 
 def _append(layout: Layout, tail: Tail, data: bytes, name: str, part: Part, what: str) -> None:
-    times, run = decode_run(layout, data, _identity(name, part), tail.tier, what)
+    times, run = decode_run(layout, data, _identity(name, part.tier, part.start), tail.tier, what)
     # a part that was written, but not committed, may have been written again with more behind it
     count = part.stop - part.start
     if len(times) < count:
@@ -135,8 +168,8 @@ def _append(layout: Layout, tail: Tail, data: bytes, name: str, part: Part, what
     tail.append_run(times[:count], layout.cut(run, 0, count))
 
 
-def _identity(name: str, part: Part) -> list[Any]:
-    return [name, "tail", part.tier, part.start]
+def _identity(name: str, tier: int, start: int) -> list[Any]:
+    return [name, "tail", tier, start]
 
 
 def fingerprint(policy: Policy | None) -> str:

@@ -18,11 +18,14 @@ import xxhash
 from mta.errors import ManifestCorrupt
 from stores.base import page_key, page_prefix
 
-FORMAT = 1
+FORMAT = 2
 MAGIC = b"MTAR"
 
 #: Parts of a tier's tail are kept under the tier with this bit set.
 PART = 0x80
+
+#: Documents that are no pages are kept under this tier.
+DOCUMENTS = 0x7F
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,8 @@ class Version:
     offset: Any
     extents: Extents
     tails: tuple[SavedTail, ...]
+    #: what else belongs to it: epoch, first and last + 1 of documents that follow each other
+    documents: tuple[tuple[int, int, int], ...] = ()
 
     def pages(self) -> Iterator[tuple[int, int, int]]:
         """Tier, first and last + 1 of the pages that this version names."""
@@ -119,6 +124,28 @@ class Version:
                 yield from (page_key(prefix, number) for number in range(first, last))
         for tail in self.tails:
             yield from (part.key(name) for part in tail.parts)
+        for epoch, first, last in self.documents:
+            prefix = page_prefix(name, epoch, DOCUMENTS)
+            yield from (page_key(prefix, number) for number in range(first, last))
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One of several writers that may run at once, of whom somebody else decides which one counts.
+
+    So it is with the tasks of a streaming query: Spark's state says which attempt won a micro-batch.
+    """
+
+    id: str
+    epoch: int
+    #: the micro-batch, and the run of the query
+    batch: int
+    run: str
+    owner: tuple[str, int, int]
+    #: until when its pages are left alone while it has published nothing
+    lease: float
+    #: what it came to; None while it is at work
+    version: Version | None = None
 
 
 @dataclass(frozen=True)
@@ -135,33 +162,46 @@ class Root:
     lease: float | None = None
     next_version: int = 1
     versions: tuple[Version, ...] = field(default=())
+    #: writers that share the window, each of which goes on from the last of `versions`
+    attempts: tuple[Attempt, ...] = field(default=())
+
+    @property
+    def retained(self) -> tuple[Version, ...]:
+        """The versions that were committed, and those that attempts have come to."""
+        published = (each.version for each in self.attempts if each.version is not None)
+        return (*self.versions, *published)
 
     def version(self, number: int | None) -> Version | None:
         """A retained version, the last one by default."""
         if number is None:
-            return self.versions[-1] if self.versions else None
-        return next((version for version in self.versions if version.number == number), None)
+            return self.retained[-1] if self.retained else None
+        return next((version for version in self.retained if version.number == number), None)
 
     def first_needed(self) -> int | None:
         """The first leaf that a retained version needs; None if there is no version."""
-        return min((version.head for version in self.versions), default=None)
+        return min((version.head for version in self.retained), default=None)
+
+
+def pack_version(version: Version) -> list[Any]:
+    return [
+        version.number, version.head, version.tail, version.oldest, version.youngest, version.offset,
+        [list(pair) for pair in version.extents.ends],
+        [[tail.start, _pack_parts(tail.parts), tail.inline, tail.inline_count] for tail in version.tails],
+        [list(documents) for documents in version.documents],
+    ]  # fmt: skip
 
 
 def encode_root(name: str, root: Root) -> bytes:
-    versions = [
+    attempts = [
         [
-            version.number, version.head, version.tail, version.oldest, version.youngest, version.offset,
-            [list(pair) for pair in version.extents.ends],
-            [
-                [tail.start, _pack_parts(tail.parts), tail.inline, tail.inline_count]
-                for tail in version.tails
-            ],
+            each.id, each.epoch, each.batch, each.run, list(each.owner), each.lease,
+            None if each.version is None else pack_version(each.version),
         ]
-        for version in root.versions
+        for each in root.attempts
     ]  # fmt: skip
     content = [
         FORMAT, name, root.epoch, root.page_size, root.monoid, root.policy, list(root.owner), root.lease,
-        root.next_version, versions,
+        root.next_version, list(map(pack_version, root.versions)), attempts,
     ]  # fmt: skip
     body = MAGIC + bytes(msgpack.packb(content))
     return body + xxhash.xxh3_64_digest(body)
@@ -177,7 +217,7 @@ def decode_root(name: str, data: bytes) -> Root:
     content = msgpack.unpackb(memoryview(data)[4:-8], strict_map_key=False)
     if content[0] != FORMAT:
         raise ManifestCorrupt(f"the manifest of window {name!r} has format {content[0]}, this is {FORMAT}")
-    _, found, epoch, page_size, monoid, policy, owner, lease, next_version, versions = content
+    _, found, epoch, page_size, monoid, policy, owner, lease, next_version, versions, attempts = content
     if found != name:
         raise ManifestCorrupt(
             f"the manifest of window {name!r} is that of {found!r}; the store mixed them up"
@@ -185,20 +225,27 @@ def decode_root(name: str, data: bytes) -> Root:
     shift = page_size.bit_length() - 1
     return Root(
         epoch, page_size, monoid, policy, tuple(owner), lease, next_version,
-        tuple(_version(shift, *version) for version in versions),
+        tuple(unpack_version(shift, version) for version in versions),
+        tuple(_attempt(shift, *attempt) for attempt in attempts),
     )  # fmt: skip
 
 
-def _version(
-    shift: int, number: int, head: int, tail: int, oldest: Any, youngest: Any, offset: bytes,
-    ends: list[list[Any]], tails: list[list[Any]],
-) -> Version:  # fmt: skip
+def _attempt(
+    shift: int, ident: str, epoch: int, batch: int, run: str, owner: list[Any], lease: float, version: Any
+) -> Attempt:
+    found = None if version is None else unpack_version(shift, version)
+    return Attempt(ident, epoch, batch, run, (owner[0], owner[1], owner[2]), lease, found)
+
+
+def unpack_version(shift: int, packed: list[Any]) -> Version:
+    number, head, tail, oldest, youngest, offset, ends, tails, documents = packed
     saved = (
         SavedTail(start, tuple(_unpack_parts(tier, start, parts)), inline, count)
         for tier, (start, parts, inline, count) in enumerate(tails)
     )
     extents = Extents(tuple((epoch, end) for epoch, end in ends), shift)
-    return Version(number, head, tail, oldest, youngest, offset, extents, tuple(saved))
+    others = tuple((epoch, first, last) for epoch, first, last in documents)
+    return Version(number, head, tail, oldest, youngest, offset, extents, tuple(saved), others)
 
 
 def _pack_parts(parts: Iterable[Part]) -> list[list[int]]:

@@ -66,6 +66,11 @@ class Ownership:
         version = found[0].version(number) if found else None
         if found is None or version is None:
             raise WindowNotFound(self._not_found(found[0] if found else None, number))
+        if found[0].attempts:
+            raise WindowExists(
+                f"the window {self._name!r} in {self._store!r} is that of a streaming query, whose state says "
+                "where it goes on: start the query again instead"
+            )
         return found[0], version, found[1]
 
     def take_over(self, number: int | None) -> Version:

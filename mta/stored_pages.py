@@ -16,6 +16,7 @@ from typing import ParamSpec, Protocol, TypeVar
 from mta.codec import decode_page, encode_page
 from mta.errors import PagesLost
 from mta.pages import Page
+from mta.ranges import without
 from mta.states import Layout
 from stores import Store, StoreError, page_key
 
@@ -74,6 +75,9 @@ class StoredPages:
         self._dead: dict[int, int] = {}
         #: … and the ranges of those that may be in the store, oldest first
         self._stored: dict[int, list[range]] = {}
+        #: pages that were asked for, and those of them that were in the process or on their way to it
+        self.asked = 0
+        self.hits = 0
         #: pages that were handed over before their elements were in the window
         self._early: set[PageId] = set()
         #: how many of the youngest pages are kept back
@@ -173,6 +177,8 @@ class StoredPages:
                 missing.append(name)
             else:
                 found[name] = page
+        self.asked += len(found) + len(missing)
+        self.hits += len(found)
         if missing:
             found.update(self._read(missing))
             with self._lock:
@@ -269,7 +275,7 @@ class StoredPages:
         stored = self._stored.get(tier, [])
         if below is not None:
             stored = [range(pages.start, min(pages.stop, below)) for pages in stored if pages.start < below]
-        return _without(stored, self._keys.needed(tier))
+        return without(stored, self._keys.needed(tier))
 
     def _start_deleting(self, keys: Sequence[str] = ()) -> None:
         if keys or self._deleting is None or self._deleting.done():
@@ -289,7 +295,7 @@ class StoredPages:
             for prefix, start, stop in self._keys.ranges(tier, pages.start, pages.stop):
                 self._store.delete_range(prefix, start, stop)
         with self._lock:
-            self._stored[tier] = _without(self._stored[tier], gone)
+            self._stored[tier] = without(self._stored[tier], gone)
 
     def forget(self) -> None:
         """Deletes what no version names."""
@@ -313,22 +319,6 @@ def _append(ranges: list[range], number: int) -> None:
         ranges[-1] = range(ranges[-1].start, max(ranges[-1].stop, number + 1))
     else:
         ranges.append(range(number, number + 1))
-
-
-def _without(ranges: list[range], others: list[range]) -> list[range]:
-    """The ranges less what others cover, in order."""
-    left = []
-    others = sorted(others, key=lambda other: other.start)
-    for pages in ranges:
-        start = pages.start
-        for other in others:
-            if start < other.start < pages.stop:
-                left.append(range(start, other.start))
-            if other.start < pages.stop:
-                start = max(start, other.stop)
-        if start < pages.stop:
-            left.append(range(start, pages.stop))
-    return left
 
 
 class _Background:

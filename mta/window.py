@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import numpy as np
 
+from mta.attempts import AttemptHold
 from mta.batch import Batch, Outcome, slide
 from mta.checkpoint import Checkpoints, check_matches
 from mta.checks import MAX_TIME, check_batch_times, check_time
@@ -70,11 +71,9 @@ class MonoidTreeAggregator(ABC):
         self._combine = monoid.combine
         self._lower = monoid.lower
         self._pages: PageSource = LocalPages()
-        self._stored = store is not None
-        if store is not None:
-            self._ownership = Ownership(store, self.name, self.page_size, retain=retain, lease=lease)
-            self._pages = StoredPages(store, self.name, self._layout, self._ownership)
-            self._checkpoints = Checkpoints(store, self.name, self._layout, self._ownership)
+        self._stored = False
+        self._ownership: Ownership | AttemptHold
+        self._checkpoints: Checkpoints
         #: the caller's offset in the last checkpoint, and its version
         self.offset: Any = None
         self.version: int | None = None
@@ -86,6 +85,15 @@ class MonoidTreeAggregator(ABC):
         #: times after the head's in its page, to be popped in that order
         self._ahead: list[Any] = []
         self._closed = False
+        if store is not None:
+            ownership = Ownership(store, self.name, self.page_size, retain=retain, lease=lease)
+            self._attach(store, ownership, Checkpoints(store, self.name, self._layout, ownership))
+
+    def _attach(self, store: Store, hold: Ownership | AttemptHold, checkpoints: Checkpoints) -> None:
+        """Keeps the pages of this window, which is empty, in a store."""
+        self.store, self._stored = store, True
+        self._ownership, self._checkpoints = hold, checkpoints
+        self._pages = self._forest.pages = StoredPages(store, self.name, self._layout, hold)
 
     # -- what a window holds ----------------------------------------------------------------------------
 
@@ -272,6 +280,7 @@ class MonoidTreeAggregator(ABC):
         window = cls(
             monoid, policy, store=store, name=name, page_size=root.page_size, retain=retain, lease=lease
         )
+        assert isinstance(window._ownership, Ownership)
         window._load(window._ownership.take_over(version))
         return window
 

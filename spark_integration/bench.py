@@ -1,120 +1,170 @@
-"""What windows add to a job: rows a second beside a `mapInArrow` that appends as many constant columns.
+"""`mta bench spark`: what windows add to a Spark job, and what Spark's own window function takes for them.
 
-    python -m spark_integration.bench --rows 5_000_000 --window 1_000_000 --store rocksdb
-
-Both jobs read, shuffle and sort the same rows, and throw them away. They take turns; ratios are medians over
-the rounds of the ratio within one.
+All jobs read, shuffle and sort the same rows of one key, and throw away what comes out. They take turns within
+a round; a ratio is the median over the rounds of the ratio within one.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
 import statistics
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from rich.console import Console
 
-from mta import monoids
-from spark_integration.metrics import Metrics
-from spark_integration.rolling import rolling
+from mta.bench.measure import load_average, versions
+from mta.bench.report import Section
+from mta.bench.runner import run_sections
+from mta.bench.setting import Setting
+from spark_integration.experiments import jobs
+from spark_integration.experiments.processes import forget_peaks, peaks_of_children
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-AGGREGATES = {"total": monoids.Sum("x"), "peak": monoids.Max("x"), "mean": monoids.Mean("x")}
+ROWS, WINDOW = 10_000_000, 1_000_000
+QUICK_ROWS, QUICK_WINDOW, QUICK_PAGE = 20_000, 2_000, 256
+#: Rows a second, of those of a job that appends constants; and of those of Spark's segment tree.
+OF_CONSTANTS = {"RocksDB": 0.8, "Redis": 0.7}
+OF_SEGMENT_TREE = 3.0
+#: The segment tree needs it at this size; all jobs run in the same process.
+HEAP = "6g"
+
+Job = Callable[[], "DataFrame"]
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m spark_integration.bench", description=__doc__)
-    parser.add_argument("--rows", type=int, default=5_000_000)
-    parser.add_argument("--window", type=int, default=1_000_000, help="rows in the window")
-    parser.add_argument("--keys", type=int, default=1)
-    parser.add_argument("--metrics", action="store_true", help="with metrics, which tell the memory")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--store", action="append", help='"rocksdb" or a URL; again for another')
-    options = parser.parse_args(arguments)
-    spark = _session()
-    try:
-        _run(spark, options)
-    finally:
-        spark.stop()
+def run(
+    *,
+    rows: int | None = None,
+    window: int | None = None,
+    rounds: int = 3,
+    quick: bool = False,
+    redis_url: str | None = None,
+    json_file: Path | None = None,
+    out: Console | None = None,
+) -> dict[str, Any]:
+    """Measures, prints tables to `out`, and returns what `json_file` gets."""
+    bench = _Bench(
+        rows or (QUICK_ROWS if quick else ROWS), window or (QUICK_WINDOW if quick else WINDOW), rounds
+    )
+    with TemporaryDirectory(prefix="mta-bench-") as directory:
+        spark = jobs.local_session(2, "1g" if quick else HEAP, Path(directory), {})
+        try:
+            bench.df = jobs.numbered_rows(spark, bench.rows)
+            measures = (bench.of_constants, bench.of_spark)
+            return run_sections(
+                "spark", measures, quick=quick, redis_url=redis_url, json_file=json_file, out=out
+            )
+        finally:
+            spark.stop()
 
 
-def _run(spark: SparkSession, options: argparse.Namespace) -> None:
-    stores: list[str] = options.store or ["rocksdb"]
-    df = _rows(spark, options.rows, options.keys)
-    metrics: dict[str, Metrics] = {}
+class _Bench:
+    def __init__(self, rows: int, window: int, rounds: int) -> None:
+        self.rows, self.window, self.rounds = rows, window, rounds
+        self.df: Any = None
 
-    def windows(store: str) -> DataFrame:
-        metrics[store] = Metrics()
-        return rolling(
-            df,
-            partition_by="k",
-            order_by="ts",
-            window=f"{options.window} milliseconds",
-            aggregates=AGGREGATES,
-            store=store,
-            metrics=metrics[store] if options.metrics else None,
+    def of_constants(self, setting: Setting) -> Section:
+        """Rolling over each store against constants."""
+        title = f"{self.rows:,} rows of one key, window of {self.window:,}: Sum, Max and Mean, beside constants"
+        section = Section("rolling", title)
+        found = self._rounds(
+            setting,
+            {
+                "constants": lambda: with_constants(self.df),
+                "RocksDB": lambda: self._rolling("rocksdb", setting),
+                "Redis": lambda: self._rolling(setting.redis_url, setting),
+            },
+            self.rounds,
         )
+        self._add(section, found, "constants", None if setting.quick else OF_CONSTANTS)
+        for name in OF_CONSTANTS:
+            peak = max(found[name]["worker_peaks"])
+            if peak:
+                section.add("the worker's peak", name, peak / (1 << 20), "MiB", note=_PEAKS)
+        return section
 
-    jobs: dict[str, Callable[[], DataFrame]] = {"constants": lambda: _constants(df)}
-    for store in stores:
-        jobs[store] = lambda store=store: windows(store)  # type: ignore[misc]
-    seconds: dict[str, list[float]] = {name: [] for name in jobs}
-    for turn in range(options.rounds + 1):
-        for name, job in jobs.items():
-            out = job()
-            began = time.perf_counter()
-            out.write.format("noop").mode("overwrite").save()
-            if turn:  # the first round warms up
-                seconds[name].append(time.perf_counter() - began)
-    print(f"{options.rows:,} rows, {options.keys:,} keys, windows of {options.window:,} milliseconds")
-    for name, times in seconds.items():
-        speed = options.rows / statistics.median(times)
-        ratios = [base / own for base, own in zip(seconds["constants"], times, strict=True)]
-        peak = metrics[name].summary.peak_memory >> 20 if name in metrics and options.metrics else 0
-        memory = f"  worker's peak {peak} MB" if peak else ""
-        print(f"{name:40} {speed:12,.0f} rows/s  {statistics.median(ratios):6.1%} of constants{memory}")
+    def of_spark(self, setting: Setting) -> Section:
+        """Rolling against Spark's own window function: one round, since that takes minutes."""
+        title = "the same windows by Spark's window function with its segment tree, one round"
+        section = Section("window function", title)
+        found = self._rounds(
+            setting,
+            {
+                "segment tree": lambda: jobs.with_spark_window(self.df, self.window, segment_tree=True),
+                "RocksDB": lambda: self._rolling("rocksdb", setting),
+            },
+            1,
+            warm_up=False,
+        )
+        targets = None if setting.quick else {"RocksDB": OF_SEGMENT_TREE}
+        self._add(section, found, "segment tree", targets)
+        return section
+
+    def _rolling(self, store: str, setting: Setting) -> DataFrame:
+        page_size = QUICK_PAGE if setting.quick else None
+        return jobs.with_rolling(self.df, self.window, store, page_size=page_size)
+
+    def _rounds(
+        self, setting: Setting, contenders: dict[str, Job], rounds: int, *, warm_up: bool = True
+    ) -> dict[str, dict[str, list[float]]]:
+        """Seconds, and peaks of the workers, of each contender in each round; every other round backwards."""
+        found: dict[str, dict[str, list[float]]] = {
+            name: {"seconds": [], "worker_peaks": []} for name in contenders
+        }
+        for turn in range(rounds + warm_up):
+            names = list(contenders)
+            for name in reversed(names) if turn % 2 else names:
+                warming = warm_up and turn == 0
+                setting.say(f"{name}, " + ("to warm up" if warming else f"round {turn + 1 - warm_up}"))
+                out = contenders[name]()
+                forget_peaks()
+                began = time.perf_counter()
+                out.write.format("noop").mode("overwrite").save()
+                if not warming:
+                    found[name]["seconds"].append(time.perf_counter() - began)
+                    found[name]["worker_peaks"].append(peaks_of_children().worker)
+        return found
+
+    def _add(
+        self,
+        section: Section,
+        found: dict[str, dict[str, list[float]]],
+        base: str,
+        targets: dict[str, float] | None,
+    ) -> None:
+        section.raw = {
+            **{"rows": self.rows, "window": self.window, "rounds": found, "load_average": load_average()},
+            "versions": versions(("pyspark", "pyarrow", "pandas")),
+        }
+        for name, measured in found.items():
+            speed = self.rows / statistics.median(measured["seconds"])
+            if name == base:
+                section.add("rows a second", name, speed / 1000, "k/s")
+                continue
+            pairs = zip(found[base]["seconds"], measured["seconds"], strict=True)
+            ratio = statistics.median(other / own for other, own in pairs)
+            section.add(
+                "rows a second", f"rolling, {name}", speed / 1000, "k/s",
+                reference=base, ratio=ratio, sense=">=", target=(targets or {}).get(name),
+            )  # fmt: skip
 
 
-def _session() -> SparkSession:
-    from pyspark.sql import SparkSession
-
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    session: SparkSession = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.driver.memory", "1g")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+_PEAKS = "resident, of a Python process that the other jobs have used before"
 
 
-def _rows(spark: SparkSession, count: int, keys: int) -> DataFrame:
-    """One row a millisecond, and numbers without any order."""
-    return spark.range(count, numPartitions=4).selectExpr(
-        f"id % {keys} as k", "timestamp_millis(id) as ts", "cast(id * 7919 % 1000003 as double) as x"
-    )
+def with_constants(df: DataFrame) -> DataFrame:
+    """The same shuffle and sort, and as many columns that take no work."""
 
-
-def _constants(df: DataFrame) -> DataFrame:
     def append(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            constants = [pa.repeat(pa.scalar(0.0), batch.num_rows) for _ in AGGREGATES]
+            constants = [pa.repeat(pa.scalar(0.0), batch.num_rows) for _ in jobs.AGGREGATES]
             yield pa.RecordBatch.from_arrays(
-                [*batch.columns, *constants], names=[*batch.schema.names, *AGGREGATES]
+                [*batch.columns, *constants], names=[*batch.schema.names, *jobs.AGGREGATES]
             )
 
-    schema: Any = df.selectExpr("*", *(f"cast(0 as double) as {name}" for name in AGGREGATES)).schema
-    return df.repartition("k").sortWithinPartitions("k", "ts").mapInArrow(append, schema)
-
-
-if __name__ == "__main__":
-    main()
+    return df.repartition("k").sortWithinPartitions("k", "ts").mapInArrow(append, jobs.with_results(df))

@@ -43,15 +43,35 @@ class Group:
                 firsts = first_rows(np.zeros(1, dtype=np.int64), total, all_times, self._limits)
                 if total - int(firsts[-1]) <= self._most:
                     return self._fold(all_values, all_times, firsts)
-            self._window = self._make_window()
-            if self._kept:
-                self._window.extend(self._values, self._times)
-            self._values = self._times = None
+            self.move()
         return self._window.slide(values, times)
 
     def close(self) -> None:
         if self._window is not None:
             self._window.close()
+
+    @property
+    def window(self) -> Any:
+        """None while the rows are kept in memory."""
+        return self._window
+
+    @property
+    def rows(self) -> tuple[Any, Array | None, int]:
+        """The values and times that are kept in memory, and how many."""
+        return self._values, self._times, self._kept
+
+    def restore(self, values: Any, times: Array | None, count: int) -> None:
+        self._values, self._times, self._kept = values, times, count
+
+    def adopt(self, window: Any) -> None:
+        self._window = window
+
+    def move(self) -> None:
+        """Has the rows in a window from now on."""
+        self._window = self._make_window()
+        if self._kept:
+            self._window.extend(self._values, self._times)
+        self._values = self._times = None
 
     def _joined(self, values: Any, times: Array | None) -> tuple[Any, Array | None]:
         if not self._kept:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -26,17 +26,20 @@ if TYPE_CHECKING:
 #: The column that carries what a task did.
 COLUMN = "__rolling_metrics"
 
-_SUMS = (
-    "tasks",
-    "rows",
-    "windows",
+_STORE_SUMS = (
     "evictions",
     "pages_written",
     "pages_read",
     "bytes_written",
     "bytes_read",
+    "cache_hits",
+    "cache_misses",
     "seconds_in_store",
 )
+_SUMS = ("tasks", "rows", "windows", *_STORE_SUMS)
+
+#: What a stream counts, in each micro-batch.
+STREAM_SUMS = ("rows", "late", *_STORE_SUMS)
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,9 @@ class Summary:
     pages_read: int
     bytes_written: int
     bytes_read: int
+    #: pages that a window asked for and had, or had to wait for
+    cache_hits: int
+    cache_misses: int
     #: spent in calls of the store, most of it in the background
     seconds_in_store: float
     #: the largest resident size of a Python worker, in bytes, since it started
@@ -62,10 +68,12 @@ class Summary:
 class Metrics:
     """What a job did: give it to `rolling`, run an action, and look at `summary`.
 
-    It goes with one DataFrame, and describes the first action that runs on it.
+    It goes with one DataFrame, and describes the first action that runs on it. Of a stream, each micro-batch's
+    progress has the counts in `observedMetrics`, under the name of the metrics.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, name: str | None = None) -> None:
+        self.name = name
         self._observation: Any = None
 
     @property
@@ -101,11 +109,15 @@ def with_metrics(schema: sql.StructType) -> sql.StructType:
 class Meter:
     """Counts what one task does."""
 
-    def __init__(self, on: bool) -> None:
+    def __init__(self, on: bool, sums: Sequence[str] = _SUMS) -> None:
         self._on = on
         self._lock = threading.Lock()
-        self._counts: dict[str, float] = dict.fromkeys(_SUMS, 0)
-        self._counts["tasks"] = 1
+        self._counts: dict[str, float] = dict.fromkeys(sums, 0)
+        if "tasks" in sums:
+            self._counts["tasks"] = 1
+
+    def __getitem__(self, name: str) -> float:
+        return self._counts[name]
 
     def add(self, name: str, count: float) -> None:
         with self._lock:

@@ -41,6 +41,7 @@ def rolling(
     closed: Closed = "both",
     types: Mapping[str, sql.DataType | str] | None = None,
     metrics: Metrics | None = None,
+    forget_after: str | timedelta | None = None,
 ) -> DataFrame:
     """The rows of a DataFrame with a column for each aggregate of the row's window.
 
@@ -52,9 +53,13 @@ def rolling(
 
     A window lives in `store`, and a task holds a few pages of it: "rocksdb" is a directory of the executor
     that is gone after the task, a URL is a server that all executors reach.
+
+    Of a streaming DataFrame it makes a streaming DataFrame. With a watermark on the time column, rows come out
+    when the watermark has passed them, and are late when they come after it; without one, each micro-batch's
+    rows come out with it. `forget_after="30 days"` is how long a key is kept that has no more rows.
     """
-    if df.isStreaming:
-        raise RollingError("rolling takes a batch DataFrame, and this one is a stream")
+    if forget_after is not None and not df.isStreaming:
+        raise RollingError("forget_after= is for streams, and this is a batch DataFrame")
     plan = make_plan(
         df.schema,
         partition_by=partition_by,
@@ -75,6 +80,12 @@ def rolling(
         reachable=not _remote(df),
         metered=metrics is not None,
     )
+    if df.isStreaming:
+        from spark_integration.streaming import rolling_stream
+
+        return rolling_stream(
+            df, plan, forget_after=forget_after, metrics=metrics, several_processes=_several_executors(df)
+        )
     by = [_column(df, key) for key in plan.keys]
     spread = df.repartition(*by) if by else df.repartition(1)
     ordered = spread.sortWithinPartitions(*by, *(_column(df, each) for each in plan.order))

@@ -39,7 +39,8 @@ class TaskStorage:
             self.store = open_store(url, **options)
         else:
             root = base if base.parts else _local_directory()
-            clear_leftovers(root)
+            for place in _beside(root):
+                clear_leftovers(place)
             self._directory = root / _directory_name()
             self.store = open_store(f"rocksdb://{quote(str(self._directory))}", **options)
         self._name = _task_name()
@@ -84,6 +85,15 @@ def _local_directory() -> Path:
         if directory and os.access(directory, os.W_OK):
             return Path(directory)
     return Path(tempfile.gettempdir())
+
+
+def _beside(root: Path) -> list[Path]:
+    """The directory, and those of executors that were before this one or are beside it."""
+    if not root.name.startswith("blockmgr-"):
+        return [root]
+    with suppress(OSError):
+        return list(root.parent.glob("blockmgr-*"))
+    return [root]
 
 
 def _directory_name() -> str:

@@ -42,11 +42,40 @@ def run(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
             task.close()
 
 
+class Appender:
+    """Puts the columns of results behind those of the rows."""
+
+    def __init__(self, results: Results) -> None:
+        self._results = results
+
+    def appended(
+        self, chunk: Chunk, start: int, stop: int, results: Mapping[str, Any]
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows start to stop of a chunk."""
+        if start == stop:
+            return
+        columns = self._results.columns({name: part[start:stop] for name, part in results.items()})
+        for batch, first in chunk.slices(start, stop):
+            yield self._joined(batch, [column.slice(first - start, batch.num_rows) for column in columns])
+
+    def repeated(
+        self, batches: Iterable[pa.RecordBatch], result: Mapping[str, Any]
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches whose rows all have one result."""
+        columns = self._results.columns(result)
+        for batch in batches:
+            yield self._joined(batch, [_repeated(column, batch.num_rows) for column in columns])
+
+    def _joined(self, batch: pa.RecordBatch, columns: list[pa.Array]) -> pa.RecordBatch:
+        schema = pa.schema([*batch.schema, *self._results.fields])
+        return pa.RecordBatch.from_arrays([*batch.columns, *columns], schema=schema)
+
+
 class _Task:
     def __init__(self, plan: Plan, storage: TaskStorage, meter: Meter) -> None:
         self._plan, self._storage, self._meter = plan, storage, meter
         self._programs = programs(plan)
-        self._results = Results(plan)
+        self._appender = Appender(Results(plan))
         self._keys = Keys(plan.keys)
         self._clock = plan.frame.clock
         self._peers = Peers(storage.spool) if plan.frame.peers else None
@@ -89,31 +118,14 @@ class _Task:
         results = self._slide(chunk, changed, stamps, last)
         self._meter.add("rows", chunk.rows)
         if self._peers is None:
-            yield from self._with_results(chunk, 0, chunk.rows, results)
+            yield from self._appender.appended(chunk, 0, chunk.rows, results)
             return
         assert stamps is not None
         released, start, stop, results = self._peers.settle(chunk, changed, stamps, results, last)
         if released is not None:
-            columns = self._results.columns(released)
-            for batch in self._peers.release():
-                yield self._joined(batch, [_repeated(column, batch.num_rows) for column in columns])
-        yield from self._with_results(chunk, start, stop, results)
+            yield from self._appender.repeated(self._peers.release(), released)
+        yield from self._appender.appended(chunk, start, stop, results)
         self._peers.hold(chunk, stop)
-
-    # -- out --------------------------------------------------------------------------------------------
-
-    def _with_results(
-        self, chunk: Chunk, start: int, stop: int, results: Mapping[str, Any]
-    ) -> Iterator[pa.RecordBatch]:
-        if start == stop:
-            return
-        columns = self._results.columns({name: part[start:stop] for name, part in results.items()})
-        for batch, first in chunk.slices(start, stop):
-            yield self._joined(batch, [column.slice(first - start, batch.num_rows) for column in columns])
-
-    def _joined(self, batch: pa.RecordBatch, columns: list[pa.Array]) -> pa.RecordBatch:
-        schema = pa.schema([*batch.schema, *self._results.fields])
-        return pa.RecordBatch.from_arrays([*batch.columns, *columns], schema=schema)
 
     # -- windows ----------------------------------------------------------------------------------------
 
@@ -145,6 +157,9 @@ class _Task:
         for window in windows:
             self._meter.add("evictions", self._taken - len(window))
             if isinstance(window, Group):
+                if window.window is not None:
+                    self._meter.add("cache_hits", window.window._pages.hits)
+                    self._meter.add("cache_misses", window.window._pages.asked - window.window._pages.hits)
                 window.close()
         self._taken = 0
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 from urllib.parse import quote, unquote
 
 import rocksdict
@@ -36,6 +37,9 @@ LIST_CHUNK = 1000
 #: Pages go through the log where roots are swapped at least this often, in bytes of pages. The log costs more
 #: than all else of a write, but without it a swap has to flush what was put before it.
 LOGGED_BYTES = 16 << 20
+
+#: Seconds between two tries to open a directory that another process has open.
+PAUSE = 0.05
 
 READ_ONLY = ("Read-only file system", "Permission denied", "Operation not permitted")
 FULL = ("No space left on device", "Disk quota exceeded", "File too large", "Writer has previous error")
@@ -122,8 +126,12 @@ os.register_at_fork(after_in_child=_forget_after_fork)
 class RocksDBStore(Store):
     """A relative directory is written `rocksdb:directory`, and is made absolute at once."""
 
+    #: patience: seconds to wait for another process to close the directory
+    known_options: ClassVar[dict[str, Callable[[str], Any]]] = {"patience": float}
+
     def __init__(self, url: str, **options: Any) -> None:
         super().__init__(url, **options)
+        self._patience = float(self._options.get("patience", 0.0))
         parts = split_url(url)
         if parts.netloc or not parts.path:
             raise StoreConfigError(
@@ -249,6 +257,16 @@ class RocksDBStore(Store):
         return StoreError(f"{where}: {text}")
 
     def _enter(self, call: str) -> _Database:
+        patient_until = time.monotonic() + self._patience
+        while True:
+            try:
+                return self._entered(call)
+            except Exception as error:
+                if "While lock file" not in str(error) or time.monotonic() > patient_until:
+                    raise
+                time.sleep(PAUSE)
+
+    def _entered(self, call: str) -> _Database:
         with _databases_lock:
             self._check_open(call)
             if self._opened is None or self._opened[0] != os.getpid():

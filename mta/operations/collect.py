@@ -10,6 +10,9 @@ Can run at any time beside live windows. What may go follows from a root and a k
 - A page of an epoch after the root's is not touched: a newer writer came meanwhile.
 - A page of a window without a root goes, if there is still no root after the page was seen: a writer swaps
   its root in before it writes its first page. Epochs are never used again, so this lets no zombie back in.
+- A root that attempts share (`mta.attempts`) loses those that are surely gone without a version, and those that
+  another run of the same batch has replaced. With them goes its epoch, so that it is not used on; then pages of
+  epochs before the root's go that no version names and no attempt at work may have written.
 - A root goes if it has no version and its writer is surely dead, or if its lease has run out: its root first,
   by its token, and then its pages, as above.
 """
@@ -22,8 +25,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from mta.attempts import is_gone
 from mta.errors import ManifestCorrupt, WindowNotFound
-from mta.manifest import PART, Root, decode_root, encode_root
+from mta.manifest import PART, Attempt, Root, decode_root, encode_root
 from mta.operations.survey import Needed
 from mta.ownership import next_epoch, surely_dead
 from stores import Conflict, PageKey, Store, Token, pages_of, parse_page_key
@@ -104,7 +108,10 @@ class _Collector:
             self.found[name] = Collected(name, reason=str(error), problem=True)
             return
         reason = "" if known is None else self._why_to_remove(known)
-        if known is None or not reason:
+        if known is None:
+            return
+        if not reason:
+            self._settle(name, known)
             return
         if not self._dry_run:
             try:
@@ -115,11 +122,35 @@ class _Collector:
         self._of(name).root = True
         self._of(name).reason = reason
 
+    def _settle(self, name: str, known: _Known) -> None:
+        """Takes attempts out of a root that can come to nothing."""
+        root = known.root
+        lost = [each for each in root.attempts if _is_lost(each, root, self._grace)]
+        if not lost:
+            return
+        kept = tuple(each for each in root.attempts if each not in lost)
+        settled = replace(root, epoch=next_epoch(root.epoch), attempts=kept)
+        if self._dry_run:
+            self._known[name] = _Known(settled, known.token, Needed(settled), dead=False)
+            return
+        try:
+            if not settled.retained and not kept:
+                self._store.delete_root(name, known.token)
+                self._of(name).root, self._of(name).reason = (
+                    True,
+                    "its writer died before the first checkpoint",
+                )
+            else:
+                self._store.swap_root(name, encode_root(name, settled), known.token)
+        except Conflict:
+            pass  # the window goes on; next time
+        self._known.pop(name, None)
+
     def _why_to_remove(self, known: _Known) -> str:
         lease = known.root.lease
         if lease is not None and lease + self._grace < time.time():
             return "its lease ran out"
-        if not known.root.versions and known.dead:
+        if not known.root.retained and not known.root.attempts and known.dead:
             return "its writer died before the first checkpoint"
         return ""
 
@@ -151,7 +182,8 @@ class _Collector:
             return []  # which was said when its root was visited
         if known is None:
             return [text for text, _ in pairs]
-        idle = [(text, key) for text, key in pairs if key not in known.needed]
+        at_work = {each.epoch for each in known.root.attempts if each.version is None}
+        idle = [(text, key) for text, key in pairs if key not in known.needed and key.epoch not in at_work]
         gone = [text for text, key in idle if key.epoch < known.root.epoch or _is_behind(known.root, key)]
         current = [
             text for text, key in idle if key.epoch == known.root.epoch and not _is_behind(known.root, key)
@@ -193,6 +225,19 @@ class _Collector:
 
     def _of(self, name: str) -> Collected:
         return self.found.setdefault(name, Collected(name))
+
+
+def _is_lost(attempt: Attempt, root: Root, grace: float) -> bool:
+    """Whether an attempt is gone and left no version, or one that another run of its batch has replaced."""
+    if not is_gone(attempt, grace):
+        return False
+    return attempt.version is None or any(
+        other.version is not None
+        and other.batch == attempt.batch
+        and other.run != attempt.run
+        and other.epoch > attempt.epoch
+        for other in root.attempts
+    )
 
 
 def _is_behind(root: Root, key: PageKey) -> bool:

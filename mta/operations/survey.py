@@ -9,7 +9,7 @@ from typing import Any
 
 from mta import packing
 from mta.errors import ManifestCorrupt, WindowNotFound
-from mta.manifest import PART, Extents, Root, Version, decode_root
+from mta.manifest import DOCUMENTS, PART, Extents, Root, Version, decode_root
 from mta.ownership import same_host, surely_dead
 from stores import PageKey, Store, pages_of, parse_page_key
 
@@ -23,16 +23,21 @@ class Needed:
     def __init__(self, root: Root) -> None:
         self._parts = {
             (part.epoch, PART | part.tier, part.start)
-            for version in root.versions
+            for version in root.retained
             for tail in version.tails
             for part in tail.parts
         }
         self._pages: list[tuple[Extents, dict[int, tuple[int, int]]]] = [
             (version.extents, {tier: (start, stop) for tier, start, stop in version.pages()})
-            for version in root.versions
+            for version in root.retained
         ]
+        self._documents = [each for version in root.retained for each in version.documents]
 
     def __contains__(self, key: PageKey) -> bool:
+        if key.tier == DOCUMENTS:
+            return any(
+                epoch == key.epoch and first <= key.number < last for epoch, first, last in self._documents
+            )
         if key.tier & PART:
             return (key.epoch, key.tier, key.number) in self._parts
         for extents, ranges in self._pages:
@@ -123,7 +128,7 @@ def summary(name: str, data: bytes) -> Summary:
     host, pid, _ = root.owner
     return Summary(
         name,
-        versions=tuple(version.number for version in root.versions),
+        versions=tuple(version.number for version in root.retained),
         elements=last.tail - last.head if last else 0,
         epoch=root.epoch,
         owner=f"{host.partition('/')[0]}:{pid}" if host else "",
@@ -144,7 +149,7 @@ def inspect(store: Store, name: str) -> Inspection:
     root = decode_root(name, found[0])
     needed = Needed(root)
     inspection = Inspection(
-        summary(name, found[0]), len(found[0]), [_of(version) for version in root.versions]
+        summary(name, found[0]), len(found[0]), [_of(version) for version in root.retained]
     )
     for key, size in _sizes(store, set(store.list_keys(pages_of(name)))):
         if key in needed:

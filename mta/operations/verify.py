@@ -66,12 +66,12 @@ def verify(store: Store, name: str, monoid: Monoid | None = None) -> Report:
     except ManifestCorrupt as error:
         report.problems.append(str(error))
         return report
-    if not root.versions:
+    if not root.retained:
         report.notes.append("the window has no checkpoint yet: there is nothing to verify")
         return report
     monoid = _monoid(root, monoid, report)
     report.monoid = None if monoid is None else monoid.fingerprint()
-    for version in root.versions:
+    for version in root.retained:
         check = _Check(store, name, root, version, monoid, report)
         try:
             check.run()

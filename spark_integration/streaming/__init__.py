@@ -1,0 +1,7 @@
+"""`rolling` on a stream: windows that outlive micro-batches, tasks and drivers."""
+
+from __future__ import annotations
+
+from spark_integration.streaming.query import rolling_stream
+
+__all__ = ["rolling_stream"]

@@ -1,0 +1,179 @@
+"""`rolling` on a streaming DataFrame: rows are packed, go through a stateful function, and are unpacked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import types as sql
+
+from mta.packing import pack as pack_value
+from spark_integration.errors import RollingError, StoreNotUsable
+from spark_integration.frames import clock_of, span_of
+from spark_integration.metrics import STREAM_SUMS, Metrics
+from spark_integration.planning import with_results
+from spark_integration.program import Plan
+from spark_integration.storage import embedded_in
+from spark_integration.streaming import packing
+from spark_integration.streaming.function import StreamFunction
+from spark_integration.streaming.packing import EVENT_TIME, KEY, ROWS, arrow_schema, packed_schema
+from spark_integration.streaming.task import StreamPlan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: Where Spark marks the column that a watermark is on.
+_DELAY = "spark.watermarkDelayMs"
+
+
+def rolling_stream(
+    df: DataFrame, plan: Plan, *, forget_after: Any, metrics: Metrics | None, several_processes: bool
+) -> DataFrame:
+    from pyspark.sql import functions as fn
+    from pyspark.sql.streaming.state import GroupStateTimeout
+
+    marked = _event_time(df.schema, plan)
+    stream = stream_plan(plan, marked is not None, forget_after, several_processes)
+    timeout = GroupStateTimeout.NoTimeout
+    if marked is not None:
+        timeout = GroupStateTimeout.EventTimeTimeout
+    elif forget_after is not None:
+        timeout = GroupStateTimeout.ProcessingTimeTimeout
+    out = with_results(df.schema, plan)
+    sums = sql.StructType([sql.StructField(name, sql.DoubleType()) for name in STREAM_SUMS])
+    packed = df.mapInArrow(_Packing(plan, df.schema, marked), packed_schema(marked))
+    grouped = packed.groupBy(packed[KEY])
+    answered = grouped.applyInPandasWithState(
+        StreamFunction(stream, arrow_schema(df.schema, plan.zone)),
+        sql.StructType([sql.StructField(ROWS, sql.BinaryType()), *sums.fields]),
+        sql.StructType([sql.StructField("window", sql.BinaryType())]),
+        "append",
+        timeout,
+    )
+    name = (metrics.name if metrics is not None else None) or stream.operator
+    counted = (fn.sum(answered[each]).cast(_type_of_sum(each)).alias(each) for each in STREAM_SUMS)
+    observed = answered.observe(name, *counted)
+    return observed.select(ROWS).mapInArrow(_Unpacking(arrow_schema(out, plan.zone), out.names), out)
+
+
+def stream_plan(plan: Plan, waits: bool, forget_after: Any, several_processes: bool) -> StreamPlan:
+    if plan.algorithm == "daba":
+        raise RollingError(
+            'algorithm="daba" keeps windows in the memory of one process, and those of a stream must outlive '
+            'it: use "amta" or "lmta"'
+        )
+    _check_durable(plan.store, several_processes)
+    order = plan.order[0]
+    clock = clock_of(order.name, order.type)
+    for other in plan.order[1:]:
+        if isinstance(other.type, (sql.StructType, sql.ArrayType, sql.MapType, sql.VariantType)):
+            raise RollingError(
+                f"order_by: column {other.name!r} is of type {other.type.simpleString()}, by which the rows "
+                "of a stream cannot be sorted"
+            )
+    forgets = None
+    if forget_after is not None:
+        if waits:
+            forgets = span_of(forget_after, "both", order.name, order.type)
+        else:
+            forgets = span_of(forget_after, "both", "the clock", sql.TimestampType())
+        span = _span(plan)
+        if waits and span is not None and forgets < span:
+            raise RollingError(
+                f"forget_after={forget_after!r} is shorter than the window: rows would be missing from it"
+            )
+    names = "_".join(aggregate.name for aggregate in plan.aggregates)
+    return StreamPlan(
+        plan=plan,
+        operator=f"rolling_{names}"[:60],
+        fingerprint=fingerprint(plan),
+        clock=clock,
+        waits=waits,
+        forget_after=forgets,
+    )
+
+
+def fingerprint(plan: Plan) -> bytes:
+    """Changes with all that a key's windows depend on."""
+    policy = plan.frame.policy
+    described = [
+        [key.name for key in plan.keys],
+        [each.name for each in plan.order],
+        policy.fingerprint(),
+        [[part.name, part.monoid.fingerprint(), part.type.simpleString()] for part in plan.parts],
+    ]
+    return blake2b(pack_value(described), digest_size=8).digest()
+
+
+def _span(plan: Plan) -> float | None:
+    limits = plan.frame.policy.limits()
+    spans = [span for span in (limits.open_span, limits.closed_span) if span is not None]
+    return min(spans, default=None)
+
+
+def _event_time(schema: sql.StructType, plan: Plan) -> sql.StructField | None:
+    """The order column, if there is a watermark on it."""
+    marked = [field for field in schema.fields if _DELAY in (field.metadata or {})]
+    if not marked:
+        return None
+    order = schema.fields[plan.order[0].index]
+    if order not in marked:
+        raise RollingError(
+            f"the watermark is on column {marked[0].name!r}, and rows are ordered by {order.name!r}: put "
+            "withWatermark on the column that order_by= names first, or on none"
+        )
+    return order
+
+
+def _check_durable(store: str, several_processes: bool) -> None:
+    if store.startswith("memory:"):
+        raise StoreNotUsable(
+            'store="memory:" is gone with its process, and the windows of a stream must stay'
+        )
+    directory = embedded_in(store)
+    if directory is None:
+        return
+    if not directory.parts:
+        raise StoreNotUsable(
+            'store="rocksdb" is a directory of one task, and the windows of a stream must stay: give a '
+            "directory, as in rocksdb:///var/lib/windows, or the URL of a server"
+        )
+    if several_processes:
+        raise StoreNotUsable(
+            f"store={store!r} is a directory of one host, and this query's tasks may run on any executor: "
+            "give the URL of a server, as in redis://host:6379/0"
+        )
+
+
+def _type_of_sum(name: str) -> str:
+    return "double" if name.startswith("seconds") else "bigint"
+
+
+class _Packing:
+    __name__ = "pack_rows"
+
+    def __init__(self, plan: Plan, schema: sql.StructType, marked: sql.StructField | None) -> None:
+        self._keys = plan.keys
+        self._schema = arrow_schema(schema, plan.zone)
+        packed = arrow_schema(packed_schema(marked), plan.zone)
+        self._event_time = None
+        if marked is not None:
+            self._event_time = packed.field(packed_schema(marked).names.index(EVENT_TIME)).type
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in packing.pack(batches, self._keys, self._schema, self._event_time):
+            # in the order of the schema
+            names = [KEY, packing.PLACE, *([] if self._event_time is None else [EVENT_TIME]), ROWS]
+            yield batch.select(names)
+
+
+class _Unpacking:
+    __name__ = "unpack_rows"
+
+    def __init__(self, schema: pa.Schema, names: list[str]) -> None:
+        self._schema, self._names = schema, names
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return packing.unpack(batches, self._schema, self._names)

@@ -1,0 +1,58 @@
+"""Sorted rows in files of Spark's local directory, where a micro-batch brings more of a key than memory should hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+
+from spark_integration.streaming.sorting import MemoryRun, Order, Run
+
+#: Rows that are read back together.
+PIECE = 1 << 14
+
+
+class Spills:
+    """The files of one key; they are gone when it is done."""
+
+    def __init__(self, path: Callable[[], Path]) -> None:
+        self._path = path
+        self._files: list[Path] = []
+
+    def write(self, batch: pa.RecordBatch) -> Path:
+        path = self._path()
+        self._files.append(path)
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, batch.schema) as writer:
+            for start in range(0, batch.num_rows, PIECE):
+                writer.write_batch(batch.slice(start, PIECE))
+        return path
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for path in self._files:
+            path.unlink(missing_ok=True)
+
+
+class _Piece(Run):
+    def __init__(self, path: Path, number: int, first: object, rows: int) -> None:
+        super().__init__(first, rows)
+        self._path, self._number = path, number
+
+    def load(self) -> pa.RecordBatch:
+        with pa.memory_map(str(self._path)) as file:
+            return pa.ipc.open_file(file).get_batch(self._number)
+
+
+def spilled(batch: pa.RecordBatch, order: Order, spills: Spills) -> Iterator[Run]:
+    """Sorted rows as runs that are read back piece by piece."""
+    path = spills.write(batch)
+    for number, start in enumerate(range(0, batch.num_rows, PIECE)):
+        piece = MemoryRun(batch.slice(start, PIECE), order)
+        yield _Piece(path, number, piece.first, piece.rows)

@@ -1,0 +1,105 @@
+"""The store that a streaming task writes to, and which task it is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from pyspark import TaskContext
+
+from spark_integration.storage import embedded_in
+from stores import Store, open_store
+
+#: Pages of an attempt that came to nothing may be cleared away after so many seconds.
+LEASE = 3600.0
+
+#: Seconds to wait for a directory that another process still has open.
+PATIENCE = 60.0
+
+#: Seconds until a directory is closed that no key has used.
+IDLE = 0.3
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which attempt of which part of which query this is."""
+
+    query: str
+    run: str
+    batch: int
+    partition: int
+
+    @staticmethod
+    def here() -> Place:
+        context = TaskContext.get()
+        if context is None:
+            return Place("none", "none", 0, 0)
+        batch = context.getLocalProperty("streaming.sql.batchId")
+        run = context.getLocalProperty("spark.jobGroup.id") or context.getLocalProperty("spark.app.id")
+        query = context.getLocalProperty("sql.streaming.queryId")
+        return Place(query or "batch", run or "run", int(batch or 0), context.partitionId())
+
+
+class _Shelf:
+    """Stores of this process. A server's stay open; a directory is closed soon, for other processes."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._servers: dict[str, Store] = {}
+        self._directories: dict[str, tuple[Store, int, float]] = {}
+
+    @contextmanager
+    def store(self, url: str, options: Mapping[str, Any]) -> Iterator[Store]:
+        if embedded_in(url) is None:
+            with self._lock:
+                key = f"{url} {sorted(options.items())!r}"
+                if key not in self._servers:
+                    self._servers[key] = open_store(url, **options)
+            yield self._servers[key]
+            return
+        store = self._take(url, options)
+        try:
+            yield store
+        finally:
+            self._give_back(url)
+
+    def _take(self, url: str, options: Mapping[str, Any]) -> Store:
+        with self._lock:
+            store, users, _ = self._directories.get(url) or (
+                open_store(url, **{"patience": PATIENCE, **options}),
+                0,
+                0.0,
+            )
+            self._directories[url] = (store, users + 1, 0.0)
+            return store
+
+    def _give_back(self, url: str) -> None:
+        with self._lock:
+            store, users, _ = self._directories[url]
+            self._directories[url] = (store, users - 1, time.monotonic())
+        timer = threading.Timer(IDLE, self._close_idle, [url])
+        timer.daemon = True
+        timer.start()
+
+    def _close_idle(self, url: str) -> None:
+        with self._lock:
+            store, users, since = self._directories.get(url) or (None, 1, 0.0)
+            if store is not None and not users and time.monotonic() - since >= IDLE / 2:
+                del self._directories[url]
+                store.close()
+
+
+SHELF = _Shelf()
+
+
+def partition_url(url: str, place: Place) -> str:
+    """Where the windows of a partition of the query are: each embedded store has one process."""
+    directory = embedded_in(url)
+    if directory is None:
+        return url
+    return f"rocksdb://{quote(str(directory / place.query / str(place.partition)))}"
