@@ -308,9 +308,11 @@ class StoredPages:
                 self._delete_pages(tier, self._unneeded(tier))
 
     def close(self) -> None:
-        """Ends the background work."""
+        """Ends the background work, and lets go of the pages in memory."""
         self._writer.close()
         self._reader.close()
+        self._cache.clear()
+        self._arriving.clear()
 
 
 def _append(ranges: list[range], number: int) -> None:

@@ -49,5 +49,6 @@ def save_version(window: MonoidTreeAggregator, hold: AttemptHold, number: int) -
     if hold.wrote:
         hold.commit(version, window.monoid.fingerprint(), fingerprint(window.policy))
     pages.close()
+    window._forest.tails = []
     window._closed = True
     return version

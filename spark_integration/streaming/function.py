@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from mta.attempts import retire
 from spark_integration.metrics import STREAM_SUMS, Meter
-from spark_integration.streaming.packing import PLACE, ROWS, deserialized, serialized
+from spark_integration.streaming.packing import PLACE, ROWS, deserialized, packed_counts, serialized
 from spark_integration.streaming.state import KeyState, decode_state
 from spark_integration.streaming.storage import SHELF, Place, partition_url
 from spark_integration.streaming.task import KeyTask, StreamPlan, Tools
@@ -46,16 +47,18 @@ class StreamFunction:
                 self._forget(key_state, state, store, place, watermark)
                 return
             task = KeyTask(self._tools, key_state, meter.metered(store), place, meter, watermark)
+            rows = task.rows(self._batches(frames))
             try:
-                for batch in task.rows(self._batches(frames)):
-                    yield _frame(serialized(batch), None)
+                answers = [serialized(batch) for batch in islice(rows, 1)]
+                for batch in rows:
+                    yield _frame(serialized(batch))
                 if not task.empty or state.exists:
                     state.update((task.save().encode(),))
                     self._set_timeout(key_state, task.waiting, state, watermark)
             except BaseException:
                 task.give_up()
                 raise
-        yield _frame(None, meter)
+        yield _frame(*answers, packed_counts(meter))
 
     def _loaded(self, digest: bytes, state: GroupState, place: Place) -> KeyState:
         if state.exists:
@@ -129,8 +132,7 @@ class StreamFunction:
             state.setTimeoutTimestamp(max(at, (watermark or 0) // 1000, 1))
 
 
-def _frame(rows: bytes | None, meter: Meter | None) -> pd.DataFrame:
+def _frame(*cells: bytes) -> pd.DataFrame:
     import pandas as pd
 
-    counts = {name: [0.0 if meter is None else float(meter[name])] for name in STREAM_SUMS}
-    return pd.DataFrame({ROWS: pd.Series([rows], dtype=object), **counts})
+    return pd.DataFrame({ROWS: pd.Series(cells, dtype=object)})

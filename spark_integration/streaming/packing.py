@@ -19,10 +19,14 @@ from pyspark.sql import types as sql
 from mta.monoids.base import Array
 from mta.packing import pack as pack_value
 from spark_integration.columns import Input
+from spark_integration.metrics import STREAM_SUMS, Meter
 from spark_integration.results import arrow_type
 
 #: Columns of packed rows: the key's digest, the watermark's place, where the rows stood in the input, the rows.
 KEY, EVENT_TIME, PLACE, ROWS = "key", "event_time", "place", "packed"
+
+#: The column that carries what was counted, in rows that are none otherwise, and how such cells begin.
+COUNTS, _COUNTS = "__rolling_counts", b"counts: "
 
 #: Rows that are unpacked together.
 UNPACKED_ROWS = 10_000
@@ -70,21 +74,37 @@ def pack(
 def unpack(
     batches: Iterable[pa.RecordBatch], schema: pa.Schema, names: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Rows again, out of the first column of the batches; several packed ones make a batch."""
-    named = pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
+    """Rows again, several packed ones in a batch; and in the end one that is no row, with what was counted."""
     held: list[pa.RecordBatch] = []
-    count = 0
+    rows = 0
+    counts = np.zeros(len(STREAM_SUMS))
     for batch in batches:
         for value in batch.column(0):
-            if not value.is_valid:
+            data = value.as_buffer()
+            if data[: len(_COUNTS)] == _COUNTS:
+                counts += np.frombuffer(data[len(_COUNTS) :])
                 continue
-            held.append(deserialized(value.as_buffer(), named))
-            count += held[-1].num_rows
-            if count >= UNPACKED_ROWS:
-                yield concatenated(held)
-                held, count = [], 0
+            held.append(deserialized(data, schema))
+            rows += held[-1].num_rows
+            if rows >= UNPACKED_ROWS:
+                yield _counted(concatenated(held), names, None)
+                held, rows = [], 0
     if held:
-        yield concatenated(held)
+        yield _counted(concatenated(held), names, None)
+    if counts.any():
+        nothing = pa.RecordBatch.from_arrays([pa.nulls(1, field.type) for field in schema], schema=schema)
+        yield _counted(nothing, names, counts)
+
+
+def packed_counts(meter: Meter) -> bytes:
+    """What was counted for a key, as something that is no rows."""
+    return _COUNTS + np.array([meter[name] for name in STREAM_SUMS], dtype=np.float64).tobytes()
+
+
+def _counted(batch: pa.RecordBatch, names: Sequence[str], counts: Array | None) -> pa.RecordBatch:
+    kind = pa.list_(pa.field("element", pa.float64(), nullable=False))
+    column = pa.nulls(batch.num_rows, kind) if counts is None else pa.array([counts.tolist()], kind)
+    return pa.RecordBatch.from_arrays([*batch.columns, column], names=[*names, COUNTS])
 
 
 def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -18,7 +18,7 @@ from spark_integration.program import Plan
 from spark_integration.storage import embedded_in
 from spark_integration.streaming import packing
 from spark_integration.streaming.function import StreamFunction
-from spark_integration.streaming.packing import EVENT_TIME, KEY, ROWS, arrow_schema, packed_schema
+from spark_integration.streaming.packing import COUNTS, EVENT_TIME, KEY, ROWS, arrow_schema, packed_schema
 from spark_integration.streaming.task import StreamPlan
 
 if TYPE_CHECKING:
@@ -41,21 +41,29 @@ def rolling_stream(
         timeout = GroupStateTimeout.EventTimeTimeout
     elif forget_after is not None:
         timeout = GroupStateTimeout.ProcessingTimeTimeout
-    out = with_results(df.schema, plan)
-    sums = sql.StructType([sql.StructField(name, sql.DoubleType()) for name in STREAM_SUMS])
+    out = _nullable(with_results(df.schema, plan))
     packed = df.mapInArrow(_Packing(plan, df.schema, marked), packed_schema(marked))
-    grouped = packed.groupBy(packed[KEY])
-    answered = grouped.applyInPandasWithState(
+    answered = packed.groupBy(packed[KEY]).applyInPandasWithState(
         StreamFunction(stream, arrow_schema(df.schema, plan.zone)),
-        sql.StructType([sql.StructField(ROWS, sql.BinaryType()), *sums.fields]),
+        sql.StructType([sql.StructField(ROWS, sql.BinaryType())]),
         sql.StructType([sql.StructField("window", sql.BinaryType())]),
         "append",
         timeout,
     )
+    counts = sql.StructField(COUNTS, sql.ArrayType(sql.DoubleType(), containsNull=False))
+    unpacking = _Unpacking(arrow_schema(out, plan.zone), out.names)
+    rows = answered.mapInArrow(unpacking, sql.StructType([*out.fields, counts]))
+    column = rows[COUNTS]
+    sums = (
+        fn.sum(column[number]).cast(_type_of_sum(name)).alias(name) for number, name in enumerate(STREAM_SUMS)
+    )
     name = (metrics.name if metrics is not None else None) or stream.operator
-    counted = (fn.sum(answered[each]).cast(_type_of_sum(each)).alias(each) for each in STREAM_SUMS)
-    observed = answered.observe(name, *counted)
-    return observed.select(ROWS).mapInArrow(_Unpacking(arrow_schema(out, plan.zone), out.names), out)
+    return rows.observe(name, *sums).where(column.isNull()).drop(COUNTS)
+
+
+def _nullable(schema: sql.StructType) -> sql.StructType:
+    """Any column may be null in the row that carries what was counted."""
+    return sql.StructType([sql.StructField(each.name, each.dataType, True) for each in schema.fields])
 
 
 def stream_plan(plan: Plan, waits: bool, forget_after: Any, several_processes: bool) -> StreamPlan:

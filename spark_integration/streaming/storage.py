@@ -51,7 +51,9 @@ class _Shelf:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._servers: dict[str, Store] = {}
+        #: with how many use them, and since when nobody does
         self._directories: dict[str, tuple[Store, int, float]] = {}
+        self._watched = False
 
     @contextmanager
     def store(self, url: str, options: Mapping[str, Any]) -> Iterator[Store]:
@@ -82,16 +84,22 @@ class _Shelf:
         with self._lock:
             store, users, _ = self._directories[url]
             self._directories[url] = (store, users - 1, time.monotonic())
-        timer = threading.Timer(IDLE, self._close_idle, [url])
-        timer.daemon = True
-        timer.start()
+            if not self._watched:
+                self._watched = True
+                threading.Thread(target=self._close_idle, name="mta-idle", daemon=True).start()
 
-    def _close_idle(self, url: str) -> None:
-        with self._lock:
-            store, users, since = self._directories.get(url) or (None, 1, 0.0)
-            if store is not None and not users and time.monotonic() - since >= IDLE / 2:
-                del self._directories[url]
-                store.close()
+    def _close_idle(self) -> None:
+        """Until all directories are closed, closes those that nothing has used for a while."""
+        while True:
+            time.sleep(IDLE)
+            with self._lock:
+                for url, (store, users, since) in list(self._directories.items()):
+                    if not users and time.monotonic() - since >= IDLE:
+                        del self._directories[url]
+                        store.close()
+                if not self._directories:
+                    self._watched = False
+                    return
 
 
 SHELF = _Shelf()

@@ -231,6 +231,7 @@ class KeyTask:
         state.windows = [
             self._saved(group, f"{state.name}/{number}") for number, group in enumerate(self._groups)
         ]
+        self._groups = []
         if self._backlog is not None:
             state.backlog, version = self._backlog.save(self._place.batch)
             if version is not None:
