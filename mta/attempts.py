@@ -91,9 +91,9 @@ class AttemptHold:
         later = [each for each in root.attempts if each.batch > self._batch]
         if later:
             raise Fenced(
-                f"the window {self._name!r} in {self._store!r} is at batch {later[0].batch} already, and this "
-                f"attempt is of batch {self._batch}: it comes too late, or the query was started from an older "
-                "checkpoint than the window's"
+                f"the window {self._name!r} in {self._store!r} is at batch {later[0].batch} already, and "
+                f"this attempt is of batch {self._batch}: it comes too late, or the query was started from "
+                "an older checkpoint than the window's"
             )
         kept = tuple(each for each in root.attempts if self._may_count(each))
         epoch = next_epoch(root.epoch)

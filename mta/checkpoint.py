@@ -67,7 +67,7 @@ class Checkpoints:
         return version
 
     def version(self, window: MonoidTreeAggregator, number: int, offset: Any) -> Version:
-        """The window as it is, whose full pages are in the store, and the parts of its tails too after this."""
+        """The window as it is. Its full pages are in the store, and after this the parts of its tails."""
         ownership = self._ownership
         documents: dict[str, bytes] = {}
         tails = tuple(self._save_tail(tail, documents) for tail in window._forest.tails)
@@ -97,7 +97,7 @@ class Checkpoints:
             return SavedTail(tail.start, last.parts, data, tail.stop - saved.saved)
         older = last.parts
         if len(older) >= MOST_PARTS:
-            # all of them in one, which has the key of the first if the epoch is the same: its entries are there
+            # all in one, which has the key of the first if the epoch is the same: its entries are there
             older, data = (), self._encoded(tail, tail.start)
         self._ownership.claim()
         part = Part(tail.tier, self._ownership.root.epoch, older[-1].stop if older else tail.start, tail.stop)

@@ -68,8 +68,8 @@ class Ownership:
             raise WindowNotFound(self._not_found(found[0] if found else None, number))
         if found[0].attempts:
             raise WindowExists(
-                f"the window {self._name!r} in {self._store!r} is that of a streaming query, whose state says "
-                "where it goes on: start the query again instead"
+                f"the window {self._name!r} in {self._store!r} is that of a streaming query, whose state "
+                "says where it goes on: start the query again instead"
             )
         return found[0], version, found[1]
 

@@ -32,7 +32,7 @@ def open_version(
     base: Version | None,
     inline: int,
 ) -> W:
-    """The window as a version left it, or an empty one. `inline` bytes of each tier's tail may stand in one."""
+    """The window as a version left it, or an empty one; `inline` bytes of each tail may stand in one."""
     window = kind(monoid, policy, name=name, page_size=page_size)
     window._attach(store, hold, Checkpoints(store, name, window._layout, hold, inline))
     if base is not None:

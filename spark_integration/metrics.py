@@ -68,8 +68,8 @@ class Summary:
 class Metrics:
     """What a job did: give it to `rolling`, run an action, and look at `summary`.
 
-    It goes with one DataFrame, and describes the first action that runs on it. Of a stream, each micro-batch's
-    progress has the counts in `observedMetrics`, under the name of the metrics.
+    It goes with one DataFrame, and describes the first action that runs on it. Of a stream, the progress of
+    each micro-batch has the counts in `observedMetrics`, under the name of the metrics.
     """
 
     def __init__(self, name: str | None = None) -> None:

@@ -54,8 +54,8 @@ def rolling(
     A window lives in `store`, and a task holds a few pages of it: "rocksdb" is a directory of the executor
     that is gone after the task, a URL is a server that all executors reach.
 
-    Of a streaming DataFrame it makes a streaming DataFrame. With a watermark on the time column, rows come out
-    when the watermark has passed them, and are late when they come after it; without one, each micro-batch's
+    Of a streaming DataFrame it makes a streaming DataFrame. With a watermark on the time column, rows come
+    out when the watermark has passed them, and are late when they come after it; without one, a micro-batch's
     rows come out with it. `forget_after="30 days"` is how long a key is kept that has no more rows.
     """
     if forget_after is not None and not df.isStreaming:

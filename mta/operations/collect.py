@@ -10,9 +10,9 @@ Can run at any time beside live windows. What may go follows from a root and a k
 - A page of an epoch after the root's is not touched: a newer writer came meanwhile.
 - A page of a window without a root goes, if there is still no root after the page was seen: a writer swaps
   its root in before it writes its first page. Epochs are never used again, so this lets no zombie back in.
-- A root that attempts share (`mta.attempts`) loses those that are surely gone without a version, and those that
-  another run of the same batch has replaced. With them goes its epoch, so that it is not used on; then pages of
-  epochs before the root's go that no version names and no attempt at work may have written.
+- A root that attempts share (`mta.attempts`) loses those that are surely gone without a version, and those
+  that another run of the same batch has replaced. With them goes its epoch, so that it is not used on; then
+  pages of epochs before the root's go that no version names and no attempt at work may have written.
 - A root goes if it has no version and its writer is surely dead, or if its lease has run out: its root first,
   by its token, and then its pages, as above.
 """

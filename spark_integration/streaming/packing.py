@@ -1,8 +1,8 @@
 """Rows of a stream as bytes, a key's rows of an Arrow batch together.
 
-What Spark hands to a stateful function goes through pandas, which turns whole numbers with nulls into floats and
-NaN into null, and takes microseconds a row. So rows travel as Arrow's own bytes, in a column of binary: packed
-before they are grouped, and unpacked behind the stateful function.
+What Spark hands to a stateful function goes through pandas, which turns whole numbers with nulls into floats
+and NaN into null, and takes microseconds a row. So rows travel as Arrow's own bytes, in a column of binary:
+packed before they are grouped, and unpacked behind the stateful function.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from spark_integration.columns import Input
 from spark_integration.metrics import STREAM_SUMS, Meter
 from spark_integration.results import arrow_type
 
-#: Columns of packed rows: the key's digest, the watermark's place, where the rows stood in the input, the rows.
+#: Columns of packed rows: the key's digest, a place for the watermark, where the rows stood, the rows.
 KEY, EVENT_TIME, PLACE, ROWS = "key", "event_time", "place", "packed"
 
 #: The column that carries what was counted, in rows that are none otherwise, and how such cells begin.
@@ -74,7 +74,7 @@ def pack(
 def unpack(
     batches: Iterable[pa.RecordBatch], schema: pa.Schema, names: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Rows again, several packed ones in a batch; and in the end one that is no row, with what was counted."""
+    """Rows again, several packed ones in a batch; in the end one that is no row, with what was counted."""
     held: list[pa.RecordBatch] = []
     rows = 0
     counts = np.zeros(len(STREAM_SUMS))

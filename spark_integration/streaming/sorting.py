@@ -93,7 +93,7 @@ class MemoryRun(Run):
 
 
 def merged(runs: Sequence[Run], order: Order, limit: Any = None) -> Iterator[pa.RecordBatch]:
-    """The rows of runs with times up to a limit, sorted; of equal ones those of the earlier run come first."""
+    """The rows of runs with times up to a limit, sorted; of equal ones, those of the earlier run first."""
     waiting = sorted(enumerate(runs), key=lambda pair: pair[1].first)
     waiting.reverse()
     loaded: list[tuple[int, pa.RecordBatch]] = []

@@ -1,4 +1,4 @@
-"""Sorted rows in files of Spark's local directory, where a micro-batch brings more of a key than memory should hold."""
+"""Sorted rows in files, where a micro-batch brings more of a key than memory should hold."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ and the rows that wait for the watermark in the same way.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import msgpack
@@ -19,7 +19,7 @@ from spark_integration.errors import RollingError
 
 FORMAT = 1
 
-#: Bytes of a window's rows that stand in the blob, and of the tails of a window whose pages are in the store.
+#: Bytes of a window's rows that stand in the blob, and of the tails of one whose pages are in the store.
 INLINE_ROWS, INLINE_TAILS = 12 << 10, 12 << 10
 
 
@@ -40,10 +40,8 @@ class KeyState:
     stored: list[str] = field(default_factory=list)
 
     def encode(self) -> bytes:
-        content = [
-            FORMAT, self.plan, self.name, self.youngest, self.windows, self.backlog, self.retired, self.stored,
-        ]  # fmt: skip
-        return bytes(msgpack.packb(content))
+        content = [getattr(self, each.name) for each in fields(self)]
+        return bytes(msgpack.packb([FORMAT, *content]))
 
 
 def decode_state(blob: bytes, plan: bytes) -> KeyState:
@@ -55,8 +53,8 @@ def decode_state(blob: bytes, plan: bytes) -> KeyState:
         )
     if content[1] != plan:
         raise RollingError(
-            "the query's checkpoint holds windows of other keys, order, window or aggregates than these: go on "
-            "with those of before, or start the query with a new checkpoint"
+            "the query's checkpoint holds windows of other keys, order, window or aggregates than these: go "
+            "on with those of before, or start the query with a new checkpoint"
         )
     return KeyState(*content[1:])
 
