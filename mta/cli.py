@@ -56,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_engine(benchmarks)
     _add_durability(benchmarks)
     _add_spark(benchmarks)
+    _add_stream(benchmarks)
     experiment = commands.add_parser("experiment", help="measure for longer, and draw a figure")
     experiments = experiment.add_subparsers(title="experiments", metavar="EXPERIMENT", required=True)
     _add_spark_memory(experiments)
@@ -72,9 +73,7 @@ def _add_demo(commands: Any) -> None:
     demo.add_argument(
         "--store", metavar="URL", help="where the windows live; by default RocksDB in a temporary directory"
     )
-    demo.add_argument(
-        "--memory", type=_size, default="450m", metavar="SIZE", help="limit on a Python worker"
-    )
+    demo.add_argument("--memory", type=_size, default="512m", metavar="SIZE", help="limit on a Python worker")
     demo.add_argument(
         "--picture", type=Path, default=Path("mta-demo.png"), metavar="FILE", help="where the plot goes"
     )
@@ -155,6 +154,26 @@ def _spark(options: argparse.Namespace) -> None:
         redis_url=options.redis,
         json_file=options.json,
     )
+
+
+def _add_stream(benchmarks: Any) -> None:
+    stream = benchmarks.add_parser(
+        "stream", help="micro-batches of a Spark stream: one hot key, many small ones"
+    )
+    stream.add_argument("--json", type=Path, metavar="FILE", help="write all numbers to a file")
+    stream.add_argument("--quick", action="store_true", help="tiny sizes, only to see that everything runs")
+    stream.add_argument(
+        "--redis", metavar="URL", help="a Redis to use; by default one is started, and stopped in the end"
+    )
+    stream.set_defaults(run=_stream)
+
+
+def _stream(options: argparse.Namespace) -> None:
+    _need("spark", "pyspark", "pyarrow", "pandas")
+
+    from spark_integration.streaming.bench import run
+
+    run(quick=options.quick, redis_url=options.redis, json_file=options.json)
 
 
 def _add_spark_memory(experiments: Any) -> None:

@@ -11,10 +11,13 @@ from mta.batch import window_folds
 from mta.merge import boundaries
 from mta.monoids.base import Array, Columns
 from mta.policies import Limits, Side
-from mta.states import ColumnLayout, Layout, Run
+from mta.states import NOTHING, ColumnLayout, Layout, Run
 
 #: Windows up to so many rows are folded for all rows at once, by doubling.
 SHORT = 256
+
+#: Up to so many rows plain Python is faster than the fixed cost of NumPy's calls.
+FEW = 24
 
 
 def first_rows(starts: Array, count: int, times: Array | None, limits: Limits) -> Array:
@@ -85,6 +88,8 @@ def folds(layout: Layout, states: Run, starts: Array, firsts: Array) -> Run:
     if not isinstance(layout, ColumnLayout):
         return window_folds(layout, states, firsts, 0)
     count = len(firsts)
+    if count <= FEW:
+        return _one_by_one(layout, states, firsts.tolist())
     lengths = np.arange(1, count + 1) - firsts
     longest = np.maximum.reduceat(lengths, starts)
     if (longest <= SHORT).all():
@@ -101,6 +106,23 @@ def folds(layout: Layout, states: Run, starts: Array, firsts: Array) -> Run:
         else:
             parts.append(window_folds(layout, part, firsts[start:stop] - start, 0))
     return layout.concat(parts)
+
+
+def _one_by_one(layout: ColumnLayout, states: Run, firsts: list[int]) -> Run:
+    """Two stacks: suffix aggregates of the older part, and one aggregate of the rest."""
+    combine, items = layout.monoid.combine, layout.state_list(states)
+    found: list[Any] = []
+    older: list[Any] = []
+    boundary, younger = 0, NOTHING
+    for row, first in enumerate(firsts):
+        if first >= boundary:
+            boundary, younger = row + 1, NOTHING
+            older = layout.stack(layout.cut(states, first, boundary), NOTHING)
+            found.append(older[-1])
+            continue
+        younger = items[row] if younger is NOTHING else combine(younger, items[row])
+        found.append(combine(older[boundary - 1 - first], younger))
+    return layout.gather(found)
 
 
 def _doubled(layout: ColumnLayout, states: Run, lengths: Array) -> Run:
