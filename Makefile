@@ -12,8 +12,9 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.base  ## slide a window over ten million rows; needs no server
-	@$(BIN)/mta demo
+demo: $(VENV)/.demo  ## a Spark job with windows larger than its memory; needs Java 17, and no server
+	@mkdir -p out
+	@$(BIN)/mta demo --picture out/demo.png
 
 test: $(VENV)/.test  ## run all tests; those of servers that cannot be started are skipped, with CI=true they fail
 	@$(BIN)/python -m pytest -q
@@ -37,9 +38,10 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments: on Debian, apt-get install python3-venv" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.base: pyproject.toml | $(BIN)/python
-	@echo "installing into $(VENV)"
-	@$(PIP) install --editable .
+$(VENV)/.demo: pyproject.toml | $(BIN)/python
+	@command -v "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" >/dev/null || { echo "the demo runs on Spark, which needs Java 17 or newer, and there is none: apt-get install openjdk-17-jre-headless, brew install openjdk@17, or set JAVA_HOME" >&2; exit 1; }
+	@echo "installing Spark and what else the demo needs into $(VENV)"
+	@$(PIP) install --editable '.[demo]'
 	@touch $@
 
 $(VENV)/.bench: pyproject.toml | $(BIN)/python

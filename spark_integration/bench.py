@@ -1,6 +1,6 @@
 """`mta bench spark`: what windows add to a Spark job, and what Spark's own window function takes for them.
 
-All jobs read, shuffle and sort the same rows of one key, and throw away what comes out. They take turns within
+All jobs read, shuffle and sort the same rows of one key, and throw away what comes out. They take turns in
 a round; a ratio is the median over the rounds of the ratio within one.
 """
 
@@ -11,8 +11,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 import pyarrow as pa
 from rich.console import Console
 
@@ -20,19 +22,22 @@ from mta.bench.measure import load_average, versions
 from mta.bench.report import Section
 from mta.bench.runner import run_sections
 from mta.bench.setting import Setting
+from spark_integration.buffers import from_numpy
 from spark_integration.experiments import jobs
 from spark_integration.experiments.processes import forget_peaks, peaks_of_children
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 ROWS, WINDOW = 10_000_000, 1_000_000
-QUICK_ROWS, QUICK_WINDOW, QUICK_PAGE = 20_000, 2_000, 256
+QUICK_ROWS, QUICK_WINDOW, QUICK_PAGE = 100_000, 2_000, 256
 #: Rows a second, of those of a job that appends constants; and of those of Spark's segment tree.
 OF_CONSTANTS = {"RocksDB": 0.8, "Redis": 0.7}
 OF_SEGMENT_TREE = 3.0
 #: The segment tree needs it at this size; all jobs run in the same process.
 HEAP = "6g"
+
+PEAKS = "resident, of a Python process that all jobs use in turn"
 
 Job = Callable[[], "DataFrame"]
 
@@ -48,30 +53,37 @@ def run(
     out: Console | None = None,
 ) -> dict[str, Any]:
     """Measures, prints tables to `out`, and returns what `json_file` gets."""
-    bench = _Bench(
-        rows or (QUICK_ROWS if quick else ROWS), window or (QUICK_WINDOW if quick else WINDOW), rounds
-    )
-    with TemporaryDirectory(prefix="mta-bench-") as directory:
-        spark = jobs.local_session(2, "1g" if quick else HEAP, Path(directory), {})
-        try:
-            bench.df = jobs.numbered_rows(spark, bench.rows)
-            measures = (bench.of_constants, bench.of_spark)
-            return run_sections(
-                "spark", measures, quick=quick, redis_url=redis_url, json_file=json_file, out=out
-            )
-        finally:
-            spark.stop()
+    size = (rows or (QUICK_ROWS if quick else ROWS), window or (QUICK_WINDOW if quick else WINDOW))
+    with (
+        TemporaryDirectory(prefix="mta-bench-") as directory,
+        _Bench(*size, rounds, Path(directory)) as bench,
+    ):
+        measures = (bench.of_constants, bench.of_spark)
+        return run_sections("spark", measures, quick=quick, redis_url=redis_url, json_file=json_file, out=out)
 
 
 class _Bench:
-    def __init__(self, rows: int, window: int, rounds: int) -> None:
-        self.rows, self.window, self.rounds = rows, window, rounds
+    """The Spark of all jobs starts with the first one, when all that the user named has been looked at."""
+
+    def __init__(self, rows: int, window: int, rounds: int, directory: Path) -> None:
+        self.rows, self.window, self.rounds, self._directory = rows, window, rounds, directory
         self.df: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.df is not None:
+            self.df.sparkSession.stop()
 
     def of_constants(self, setting: Setting) -> Section:
         """Rolling over each store against constants."""
-        title = f"{self.rows:,} rows of one key, window of {self.window:,}: Sum, Max and Mean, beside constants"
-        section = Section("rolling", title)
+        spark = jobs.local_session(2, "1g" if setting.quick else HEAP, self._directory, {})
+        self.df = jobs.numbered_rows(spark, self.rows)
+        sizes = f"{self.rows:,} rows of one key, window of {self.window:,}"
+        section = Section("rolling", f"{sizes}: Sum, Max and Mean, beside constants")
         found = self._rounds(
             setting,
             {
@@ -85,7 +97,7 @@ class _Bench:
         for name in OF_CONSTANTS:
             peak = max(found[name]["worker_peaks"])
             if peak:
-                section.add("the worker's peak", name, peak / (1 << 20), "MiB", note=_PEAKS)
+                section.add("the worker's peak", name, peak / (1 << 20), "MiB", note=PEAKS)
         return section
 
     def of_spark(self, setting: Setting) -> Section:
@@ -154,15 +166,12 @@ class _Bench:
             )  # fmt: skip
 
 
-_PEAKS = "resident, of a Python process that the other jobs have used before"
-
-
 def with_constants(df: DataFrame) -> DataFrame:
     """The same shuffle and sort, and as many columns that take no work."""
 
     def append(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            constants = [pa.repeat(pa.scalar(0.0), batch.num_rows) for _ in jobs.AGGREGATES]
+            constants = [from_numpy(np.zeros(batch.num_rows)) for _ in jobs.AGGREGATES]
             yield pa.RecordBatch.from_arrays(
                 [*batch.columns, *constants], names=[*batch.schema.names, *jobs.AGGREGATES]
             )

@@ -26,6 +26,9 @@ LEASE = 3600.0
 #: How the directories of embedded stores begin.
 PREFIX = "mta-rolling"
 
+#: How Spark's local directories of an executor begin.
+_OF_EXECUTOR = "blockmgr-"
+
 _SECRETS = ("password", "username")
 
 
@@ -35,13 +38,13 @@ class TaskStorage:
     def __init__(self, url: str, options: Mapping[str, Any]) -> None:
         self._directory: Path | None = None
         base = embedded_in(url)
+        self._root = base if base is not None and base.parts else _local_directory()
+        for directory in _beside(self._root):
+            clear_leftovers(directory)
         if base is None:
             self.store = open_store(url, **options)
         else:
-            root = base if base.parts else _local_directory()
-            for place in _beside(root):
-                clear_leftovers(place)
-            self._directory = root / _directory_name()
+            self._directory = self._root / _directory_name()
             self.store = open_store(f"rocksdb://{quote(str(self._directory))}", **options)
         self._name = _task_name()
         self._windows = 0
@@ -53,9 +56,8 @@ class TaskStorage:
 
     def spool(self) -> Path:
         """A file to keep rows in for a while; whoever asks for it removes it."""
-        root = self._directory.parent if self._directory is not None else _local_directory()
-        root.mkdir(parents=True, exist_ok=True)
-        return root / f"{_directory_name()}.arrow"
+        self._root.mkdir(parents=True, exist_ok=True)
+        return self._root / f"{_directory_name()}.arrow"
 
     def close(self) -> None:
         self.store.close()
@@ -88,11 +90,11 @@ def _local_directory() -> Path:
 
 
 def _beside(root: Path) -> list[Path]:
-    """The directory, and those of executors that were before this one or are beside it."""
-    if not root.name.startswith("blockmgr-"):
+    """The directory, and those beside it if it is an executor's: one that was killed had another."""
+    if not root.name.startswith(_OF_EXECUTOR):
         return [root]
     with suppress(OSError):
-        return list(root.parent.glob("blockmgr-*"))
+        return list(root.parent.glob(f"{_OF_EXECUTOR}*"))
     return [root]
 
 

@@ -30,29 +30,6 @@ def test_help(command: list[str]) -> None:
     assert "usage: mta" in mta(*command, "--help").stdout
 
 
-def test_demo(tmp_path: Path) -> None:
-    out = mta("demo", "--rows", "200_000", "--window", "100_000", "--store", f"rocksdb://{tmp_path}").stdout
-    assert "200,000 of 200,000 rows" in out
-    assert "rows a second" in out
-    assert "peak memory" in out
-    assert "pages" in out
-    assert "agree with NumPy" in out
-
-
-def test_demo_leaves_nothing_in_its_store(tmp_path: Path) -> None:
-    from stores import open_store
-
-    mta("demo", "--rows", "100000", "--window", "50000", "--store", f"rocksdb://{tmp_path}")
-    with open_store(f"rocksdb://{tmp_path}") as store:
-        assert list(store.list_roots()) == []
-        assert list(store.list_keys("")) == []
-
-
-@pytest.mark.parametrize("rows", ["1", "70000"])
-def test_demo_of_a_series_that_does_not_fill_its_window(rows: str) -> None:
-    assert "agree with NumPy" in mta("demo", "--rows", rows, "--store", "memory:").stdout
-
-
 @pytest.mark.redis
 def test_bench_quick(tmp_path: Path) -> None:
     if servers.redis_executable() is None:
@@ -77,10 +54,8 @@ def test_bench_quick(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["demo", "--store", "unknown://x"], "no store for the scheme 'unknown'"),
-        (["demo", "--store", "redis://127.0.0.1:1/0?max_tries=1"], "did not answer after 1 try"),
         (["demo", "--rows", "none"], "expected a whole number, got 'none'"),
-        (["demo", "--window", "0"], "expected 1 or more, got '0'"),
+        (["demo", "--rows", "0"], "expected 1 or more, got '0'"),
         (["bench", "engine", "--quick", "--only", "nothing"], "invalid choice: 'nothing'"),
         (["bench", "engine", "--quick", "--json", "/nowhere/at/all.json"], "there is no directory"),
         (["bench", "engine", "--quick", "--redis", "http://x"], "no store for the scheme 'http'"),
@@ -92,8 +67,3 @@ def test_a_mistake_is_one_line(arguments: list[str], says: str) -> None:
     line = only_line(mta(*arguments, code=2).stderr)
     assert line.startswith("mta")
     assert says in line
-
-
-def test_an_unknown_option_of_a_store_is_one_line() -> None:
-    line = only_line(mta("demo", "--store", "rocksdb:x?no_such_option=1", code=2).stderr)
-    assert "no_such_option" in line

@@ -66,15 +66,3 @@ def discarded(window: MonoidTreeAggregator) -> Iterator[MonoidTreeAggregator]:
     finally:
         if window.store is not None:
             discard(window.store, window.name)
-
-
-def on_disk(directory: Path) -> int:
-    """Bytes of the files below a directory."""
-    total = 0
-    for path in directory.rglob("*"):
-        try:
-            if path.is_file():
-                total += path.stat().st_size
-        except FileNotFoundError:
-            continue  # the store has just merged it into another
-    return total

@@ -204,6 +204,14 @@ class Backlog:
         return [(self._hold.root.epoch, number) for number in numbers]
 
 
+def has_rows(saved: list[Any] | None) -> bool:
+    """Whether rows wait in what `save` gave."""
+    if saved is None:
+        return False
+    _, _, table, inline = saved
+    return table != [] or bool(inline)
+
+
 class _Stored(Run):
     def __init__(self, document: Document, backlog: Backlog) -> None:
         super().__init__(document.first, document.rows)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from mta.attempts import retire
 from spark_integration.metrics import STREAM_SUMS, Meter
+from spark_integration.streaming.backlog import has_rows
 from spark_integration.streaming.packing import PLACE, ROWS, deserialized, packed_counts, serialized
 from spark_integration.streaming.state import KeyState, decode_state
 from spark_integration.streaming.storage import SHELF, Place, partition_url
@@ -96,7 +97,7 @@ class StreamFunction:
     def _is_over(self, state: KeyState, watermark: int | None) -> bool:
         if not self._stream.waits:
             return True  # it timed out by the clock
-        if state.backlog:
+        if has_rows(state.backlog):
             return False
         over = self._over_at(state)
         return not state.windows or (over is not None and watermark is not None and watermark >= over)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql import types as sql
 
@@ -159,6 +160,8 @@ def _codes(column: pa.Array) -> tuple[Array, int]:
         seen: dict[Any, int] = {}
         found = [seen.setdefault(pack_value(canonical(value)), len(seen)) for value in column.to_pylist()]
         return np.array(found, dtype=np.int64), len(seen)
+    if pa.types.is_floating(column.type):
+        column = pc.add(column, 0.0)  # of which there are two
     encoded = column.dictionary_encode(null_encoding="encode")
     return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(encoded.dictionary)
 

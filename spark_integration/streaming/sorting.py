@@ -57,9 +57,13 @@ class Order:
     def _indices(self, batch: pa.RecordBatch, times: Array) -> pa.Array:
         columns = {"0": pa.array(times)}
         for number, source in enumerate(self._others, 1):
-            columns[str(number)] = _sortable(batch.column(source.index))
+            column = _sortable(batch.column(source.index))
+            if column.null_count:
+                # nulls come first; how Arrow is told so differs between its versions
+                columns[f"{number} is there"] = column.is_valid()
+            columns[str(number)] = column
         keys = [(name, "ascending") for name in columns]
-        return pc.sort_indices(pa.table(columns), sort_keys=keys, null_placement="at_start")
+        return pc.sort_indices(pa.table(columns), sort_keys=keys)
 
 
 def _sortable(column: pa.Array) -> pa.Array:

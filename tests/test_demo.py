@@ -1,0 +1,154 @@
+"""`mta demo` from outside, small, and the arithmetic that it checks its results by."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyspark")
+
+from spark_integration.demo.data import COLUMNS, PRIME, SENSORS, Stream, in_numpy
+from spark_integration.demo.expected import expected, mistakes
+from spark_integration.demo.terminal_plot import terminal_plot
+
+
+def start(directory: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+    """Begins the demo away from a terminal, with its temporary files and its picture in a directory."""
+    temporary = directory / "tmp"
+    temporary.mkdir()
+    return subprocess.Popen(
+        [sys.executable, "-m", "mta", "demo", "--picture", str(directory / "out.png"), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TMPDIR": str(temporary)} | environment,
+    )
+
+
+def only_line(demo: subprocess.Popen[str]) -> str:
+    """What it says when it does not run."""
+    out, errors = demo.communicate(timeout=60)
+    assert demo.returncode == 2, out + errors
+    (line,) = errors.splitlines()
+    assert line.startswith("mta: ")
+    return line
+
+
+def assert_nothing_left(directory: Path) -> None:
+    """Processes of its Spark have its temporary directory in their command."""
+    assert list((directory / "tmp").iterdir()) == []
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            assert str(directory).encode() not in process.read_bytes()
+        except OSError:
+            continue  # it has just ended
+    assert not (directory / "out.log").exists()
+
+
+def test_demo(tmp_path: Path) -> None:
+    demo = start(tmp_path, "--rows", "200_000")
+    out, errors = demo.communicate(timeout=600)
+    assert demo.returncode == 0, out + errors
+    assert errors == ""
+    assert "windows: 200,000 of 200,000 rows" in out
+    assert "resident at most" in out
+    assert "pages written" in out
+    assert "longest open window" in out
+    assert "all equal, to the last bit" in out
+    assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
+    assert_nothing_left(tmp_path)
+
+
+def test_ctrl_c(tmp_path: Path) -> None:
+    demo = start(tmp_path, "--rows", "30_000_000")
+    assert demo.stdout is not None
+    while "shuffled" not in demo.stdout.readline():
+        assert demo.poll() is None
+    time.sleep(1.0)
+    demo.send_signal(signal.SIGINT)
+    _, errors = demo.communicate(timeout=300)
+    assert errors == "mta: interrupted\n"
+    assert demo.returncode == 130
+    assert_nothing_left(tmp_path)
+
+
+def test_without_java(tmp_path: Path) -> None:
+    line = only_line(start(tmp_path, PATH="/nowhere", JAVA_HOME=""))
+    assert "needs Java 17 or newer, and there is none" in line
+    assert "openjdk" in line
+
+
+def test_a_java_that_is_too_old(tmp_path: Path) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("""#!/bin/sh\necho 'openjdk version "1.8.0_402"' >&2\n""")
+    java.chmod(0o755)
+    assert f"{java} is Java 8" in only_line(start(tmp_path, JAVA_HOME=str(tmp_path)))
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("unknown://x", "no store for the scheme 'unknown'"),
+        ("redis://127.0.0.1:1/0?max_tries=1", "did not answer after 1 try"),
+        ("rocksdb:relative", "an absolute directory"),
+        ("rocksdb:///x?no_such_option=1", "no_such_option"),
+        ("redis://user:secret@127.0.0.1:1/0", "a password"),
+    ],
+)
+def test_a_store_that_cannot_be_used(url: str, says: str, tmp_path: Path) -> None:
+    assert says in only_line(start(tmp_path, "--store", url))
+
+
+def test_expected_is_what_a_plain_loop_finds() -> None:
+    stream = Stream(3000, 1100)
+    found = expected(stream)
+    batch = in_numpy(0, stream.rows, list(COLUMNS))
+    marks = {"readings": 0, "energy": 0}
+    longest = np.zeros(SENSORS, dtype=np.int64)
+    for row in range(stream.rows):
+        first = max(row - stream.span, 0)
+        here = first + np.flatnonzero(batch.sensors[first : row + 1] == batch.sensors[row])
+        energy = int(batch.columns["power"][here].sum())
+        marks["readings"] ^= len(here) * (row + 1)
+        marks["energy"] ^= energy % PRIME * (row + 1)
+        longest[batch.sensors[row]] = max(longest[batch.sensors[row]], len(here))
+        if row in found.results:
+            assert found.results[row] == {
+                "sensor": batch.sensors[row],
+                "readings": len(here),
+                "shaken_at": batch.columns["temperature"][here[batch.columns["vibration"][here].argmax()]],
+                "lowest_pressure": batch.columns["pressure"][here].min(),
+                "energy": energy,
+                "mean_load": batch.columns["load"][here].sum() / len(here),
+                "highest_voltage": batch.columns["voltage"][here].max(),
+            }
+    assert found.marks == marks
+    assert found.longest_window.tolist() == longest.tolist()
+    assert found.rows.tolist() == np.bincount(batch.sensors, minlength=SENSORS).tolist()
+
+
+def test_mistakes_are_found() -> None:
+    wanted = expected(Stream(3000, 1100))
+    marks = {"rows": 3000, **wanted.marks}
+    assert mistakes(wanted, marks, wanted.results) == []
+    row = next(iter(wanted.results))
+    wrong = {**wanted.results[row], "energy": -1}
+    assert len(mistakes(wanted, marks, {**wanted.results, row: wrong})) == 1
+    assert mistakes(wanted, {**marks, "energy": 1}, wanted.results) == ["energy is wrong at some row"]
+    assert len(mistakes(wanted, {**marks, "rows": 2999}, {})) == 1 + len(wanted.results)
+
+
+def test_terminal_plot() -> None:
+    plot = terminal_plot([0, 1, 2, 3], [10, 100, 100, 90], [0, 200, 400, 600], 500, 60).plain
+    assert "█" in plot
+    assert "░" in plot
+    assert "╌" in plot
+    assert max(len(line) for line in plot.splitlines()[:-1]) <= 60
