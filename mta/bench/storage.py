@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
-from pathlib import Path
 from typing import NamedTuple
 
 from mta.window import MonoidTreeAggregator
