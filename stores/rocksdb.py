@@ -64,6 +64,8 @@ def _settings() -> rocksdict.Options:
     options.set_max_bytes_for_level_base(256 << 20)
     options.set_compression_type(rocksdict.DBCompressionType.none())
     options.set_max_open_files(64)
+    # each of the usual 16 threads reserves address space, of which a Spark worker may have little
+    options.set_max_file_opening_threads(1)
     options.set_max_background_jobs(2)
     options.set_keep_log_file_num(2)
     tables = rocksdict.BlockBasedOptions()

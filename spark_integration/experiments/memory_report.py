@@ -32,6 +32,11 @@ def size(megabytes: int) -> str:
     return f"{megabytes // 1024}g" if megabytes % 1024 == 0 else f"{megabytes}m"
 
 
+def mebibytes(size: int) -> int:
+    """Rounded up, so that what is held against a limit is never flattered."""
+    return -(-size // (1 << 20))
+
+
 def count(rows: int) -> str:
     return f"{rows // 10**6} M" if rows % 10**6 == 0 else f"{rows:,}"
 
@@ -83,7 +88,7 @@ class Progress:
 
 
 def _megabytes(what: str, peak: int) -> str:
-    return f"{what} {peak >> 20} MiB" if peak else ""
+    return f"{what} {mebibytes(peak)} MiB" if peak else ""
 
 
 # -- in the end -------------------------------------------------------------------------------------------
@@ -115,7 +120,7 @@ def _show_table(console: Console, runs: Sequence[Run]) -> None:
         if TITLES[run.case.contender] != title:
             title = TITLES[run.case.contender]
             table.add_row(f"[bold]{title}[/]")
-        peaks = [str(peak >> 20) if peak else "" for peak in (run.worker_peak, run.jvm_peak)]
+        peaks = [str(mebibytes(peak)) if peak else "" for peak in (run.worker_peak, run.jvm_peak)]
         outcome = f"[{STYLES[run.outcome]}]{run.outcome}[/]"
         table.add_row(f"  {limits(run.case)}", outcome, rate(run.rows_a_second), *peaks)
     console.print(table)
@@ -135,10 +140,10 @@ def _show_workers(console: Console, runs: Sequence[Run]) -> None:
         some = [run for run in some if run.outcome == FINISHED]
         if not some:
             continue
-        peak = max(run.worker_peak for run in some) / (1 << 20)
+        peak = mebibytes(max(run.worker_peak for run in some))
         verdict = "[green]met[/]" if peak <= WORKER_TARGET else "[red]missed[/]"
         console.print(
-            f"{TITLES[name]}, heap {size(least)}: the worker's peak is {peak:.0f} MiB, "
+            f"{TITLES[name]}, heap {size(least)}: the worker's peak is {peak} MiB, "
             f"target at most {WORKER_TARGET}: {verdict}",
             highlight=False,
             soft_wrap=True,
