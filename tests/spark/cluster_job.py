@@ -55,7 +55,7 @@ def with_gates(directory: str, gates: list[int]) -> Callable[[Any], Any]:
 def run(spark: SparkSession, job: dict[str, Any]) -> dict[str, Any]:
     """Rolls over rows 0, 1, 2, ... of some keys, with as many of them at each time as `rows_a_time` says."""
     context = spark.sparkContext._jsc.sc()
-    # the share of a stage's tasks that end before others are attempted again; Spark looks it up for each stage
+    # the share of a stage's tasks that end before others are attempted again; looked up for each stage
     context.conf().set("spark.speculation.quantile", "0.5" if job["speculation"] else "1.0")
     while context.getExecutorMemoryStatus().size() < 3:  # two executors and the driver
         time.sleep(0.05)

@@ -1,0 +1,573 @@
+"""Attempts of one window at once: what may count stays whole, and what can count no longer goes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from mta import AmortizedMTA, Fenced, LogMTA, PagesLost, attempts, checkpoint, monoids, policies
+from mta.attempts import AttemptHold, retire
+from mta.manifest import Attempt, Root, Version, decode_root
+from mta.operations import collect
+from mta.ownership import this_process
+from mta.versioned import open_version, save_version
+from mta.window import MonoidTreeAggregator
+from stores import Store, open_store, pages_of
+
+LIMIT = 30
+POLICY = policies.CountWindow(LIMIT)
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+#: in turn with the letters, so that each row is told from those near it
+HOUR = 3600.0
+
+
+@dataclass
+class Attempted:
+    """An attempt with its window, and what the window should hold."""
+
+    hold: AttemptHold
+    window: MonoidTreeAggregator
+    batch: int
+    text: str
+    run: str = ""
+
+    def push(self, text: str) -> None:
+        for letter in text:
+            self.text = (self.text + letter)[-LIMIT:]
+            assert self.window.push(letter) == self.text
+
+    def publish(self) -> Version:
+        return save_version(self.window, self.hold, self.batch)
+
+    def abandon(self) -> None:
+        """As if its process were gone: nothing is taken back."""
+        self.window._pages.close()
+        self.window._closed = True
+
+
+def begun(
+    store: Store,
+    name: str,
+    base: Version | None,
+    *,
+    batch: int,
+    text: str = "",
+    run: str = "run",
+    kind: type[MonoidTreeAggregator] = AmortizedMTA,
+    page_size: int = 2,
+    inline: int = 0,
+    lease: float = HOUR,
+) -> Attempted:
+    hold = AttemptHold(store, name, page_size, base, batch=batch, run=run, lease=lease)
+    window = open_version(
+        kind,
+        monoids.Concat(),
+        POLICY,
+        hold,
+        store=store,
+        name=name,
+        page_size=page_size,
+        base=base,
+        inline=inline,
+    )
+    return Attempted(hold, window, batch, text, run)
+
+
+def text_of(store: Store, name: str, version: Version, page_size: int = 2) -> str:
+    """What a version holds, all of it read."""
+    reader = begun(store, name, version, batch=0, page_size=page_size)
+    found: str = reader.window.range_query(-1, 10**9)
+    assert found == reader.window.query()
+    reader.abandon()
+    return found
+
+
+def root_of(store: Store, name: str) -> Root:
+    data, _ = store.read_root(name) or (b"", b"")
+    return decode_root(name, data)
+
+
+def keys_of(store: Store, name: str) -> set[str]:
+    return set(store.list_keys(pages_of(name)))
+
+
+def named(name: str, *versions: Version) -> set[str]:
+    return {key for version in versions for key in version.keys(name)}
+
+
+@pytest.fixture
+def name() -> str:
+    return f"attempts-{uuid.uuid4().hex}"
+
+
+@pytest.fixture(params=["memory", "rocksdb", pytest.param("redis", marks=pytest.mark.redis)])
+def url(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[str]:
+    url = {"memory": f"memory:{uuid.uuid4().hex}", "rocksdb": f"rocksdb://{tmp_path}/db"}.get(request.param)
+    with open_store(url or request.getfixturevalue("redis_url")):
+        yield url or request.getfixturevalue("redis_url")
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
+    with open_store(url) as opened:
+        yield opened
+
+
+# -- one after the other ----------------------------------------------------------------------------------
+
+
+def test_an_attempt_that_writes_nothing_claims_nothing(store: Store, name: str) -> None:
+    first = begun(store, name, None, batch=0, inline=1000)
+    first.push("a")
+    version = first.publish()
+    assert store.read_root(name) is None
+    assert not keys_of(store, name)
+    assert text_of(store, name, version) == "a"
+
+
+def test_a_thousand_batches_go_on_under_one_epoch(store: Store, name: str) -> None:
+    version, text, epochs = None, "", set()
+    for batch in range(1000):
+        attempt = begun(store, name, version, batch=batch, text=text)
+        attempt.push(LETTERS[batch % 50 :][:3])
+        before, version, text = version, attempt.publish(), attempt.text
+        assert len(version.extents.ends) == 1
+        epochs.add(root_of(store, name).epoch)
+    assert version is not None
+    assert len(epochs) == 1
+    assert text_of(store, name, version) == text
+    assert before is not None
+    assert keys_of(store, name) == named(name, before, version)
+
+
+def test_an_attempt_without_rows_leaves_the_window_as_it_is(store: Store, name: str) -> None:
+    first = begun(store, name, None, batch=0)
+    first.push("abcdef")
+    version = first.publish()
+    again = begun(store, name, version, batch=1, text="abcdef")
+    assert again.publish().extents == version.extents
+    assert keys_of(store, name) == named(name, version)
+
+
+# -- at once ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("winner", [0, 1])
+def test_either_of_two_attempts_may_win(store: Store, name: str, winner: int) -> None:
+    first = begun(store, name, None, batch=0)
+    first.push("abcdefghij")
+    base = first.publish()
+    both = [begun(store, name, base, batch=1, text="abcdefghij") for _ in range(2)]
+    for text in ("klm", "no", "pqrs"):
+        for attempt in both:
+            attempt.push(text)
+    versions = [attempt.publish() for attempt in reversed(both)][::-1]
+    assert keys_of(store, name) == named(name, base, *versions)
+    assert not named(name, versions[0]) & named(name, versions[1]) - named(name, base)
+    collect(store, grace=0)
+    assert keys_of(store, name) == named(name, base, *versions)
+    following = begun(store, name, versions[winner], batch=2, text=both[winner].text)
+    following.push("tuvwxyz")
+    after = following.publish()
+    assert keys_of(store, name) == named(name, versions[winner], after)
+    assert text_of(store, name, after) == "abcdefghijklmnopqrstuvwxyz"
+
+
+def test_a_zombie_of_an_earlier_batch_is_refused(store: Store, name: str) -> None:
+    first = begun(store, name, None, batch=0)
+    first.push("abcdef")
+    base = first.publish()
+    zombie = begun(store, name, base, batch=1, text="abcdef")
+    second = begun(store, name, base, batch=1, text="abcdef")
+    second.push("ghi")
+    version = second.publish()
+    third = begun(store, name, version, batch=2, text="abcdefghi")
+    third.push("jkl")
+    last = third.publish()
+    root = store.read_root(name)
+    with pytest.raises(Fenced, match="is at batch 2 already, and this attempt is of batch 1"):
+        zombie.hold.claim()
+    zombie.abandon()
+    assert store.read_root(name) == root
+    assert text_of(store, name, last) == "abcdefghijkl"
+
+
+def test_an_attempt_that_fails_takes_its_pages_back(store: Store, name: str) -> None:
+    first = begun(store, name, None, batch=0)
+    first.push("abcdef")
+    base = first.publish()
+    failed = begun(store, name, base, batch=1, text="abcdef")
+    failed.push("ghijkl")
+    failed.window._pages.flush()  # type: ignore[attr-defined]
+    assert keys_of(store, name) > named(name, base)
+    failed.window.close()
+    assert keys_of(store, name) == named(name, base)
+    assert not [each for each in root_of(store, name).attempts if each.batch == 1]
+    again = begun(store, name, base, batch=1, text="abcdef")
+    again.push("ghijkl")
+    assert text_of(store, name, again.publish()) == "abcdefghijkl"
+
+
+# -- dead and gone ----------------------------------------------------------------------------------------
+
+DIES_WHILE_IT_WRITES = """
+import sys
+from test_attempts import begun
+from mta.manifest import unpack_version
+from stores import open_store
+import msgpack
+
+url, name, packed = sys.argv[1:]
+store = open_store(url)
+base = unpack_version(1, msgpack.unpackb(bytes.fromhex(packed), strict_map_key=False))
+attempt = begun(store, name, base, batch=1, text="abcdefghij", run="dead")
+attempt.window.slide(list("klmnopqrst"))
+attempt.window._pages.flush()
+print("wrote", flush=True)
+while True:
+    attempt.window.slide(list("uvwxyz"))
+"""
+
+
+@pytest.mark.parametrize("store_of_processes", ["rocksdb", pytest.param("redis", marks=pytest.mark.redis)])
+def test_a_batch_is_replayed_after_a_kill(
+    request: pytest.FixtureRequest, tmp_path: Any, name: str, store_of_processes: str
+) -> None:
+    import msgpack
+
+    from mta.manifest import pack_version
+
+    url = f"rocksdb://{tmp_path}/db"
+    if store_of_processes == "redis":
+        url = request.getfixturevalue("redis_url")
+    with open_store(url) as store:
+        first = begun(store, name, None, batch=0, run="dead")
+        first.push("abcdefghij")
+        base = first.publish()
+    packed = msgpack.packb(pack_version(base)).hex()
+    process = subprocess.Popen(
+        [sys.executable, "-c", DIES_WHILE_IT_WRITES, url, name, packed],
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": os.path.dirname(__file__)},
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"wrote\n"
+        time.sleep(0.05)
+        process.send_signal(signal.SIGKILL)
+    with open_store(url) as store:
+        left = keys_of(store, name)
+        assert left > named(name, base)
+        replay = begun(store, name, base, batch=1, text="abcdefghij", run="next")
+        replay.push("klmnop")
+        version = replay.publish()
+        assert left < keys_of(store, name)
+        collect(store, grace=0)
+        assert keys_of(store, name) == named(name, base, version)
+        assert [each.run for each in root_of(store, name).attempts] == ["next"]
+        assert text_of(store, name, version) == "abcdefghijklmnop"
+
+
+def test_gc_leaves_an_attempt_at_work_alone_until_its_lease_ends(
+    store: Store, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempts, "this_process", lambda: ("elsewhere", 1, 1))
+    first = begun(store, name, None, batch=0)
+    first.push("abcdef")
+    base = first.publish()
+    at_work = begun(store, name, base, batch=1, text="abcdef")
+    at_work.push("ghijkl")
+    at_work.window._pages.flush()  # type: ignore[attr-defined]
+    stored = keys_of(store, name)
+    collect(store, grace=0)
+    assert keys_of(store, name) == stored > named(name, base)
+    with monkeypatch.context() as later:
+        now = time.time()
+        later.setattr(time, "time", lambda: now + HOUR + 1)
+        collect(store, grace=0)
+    assert keys_of(store, name) == named(name, base)
+    with pytest.raises(Fenced, match="was cleared away"):
+        at_work.publish()
+    at_work.abandon()
+
+
+# -- the end of a window ----------------------------------------------------------------------------------
+
+
+def test_a_retired_window_leaves_nothing(store: Store, name: str) -> None:
+    first = begun(store, name, None, batch=0)
+    first.push("abcdef")
+    base = first.publish()
+    second = begun(store, name, base, batch=1, text="abcdef")
+    second.push("ghi")
+    second.publish()
+    retire(store, name, 2)
+    assert not keys_of(store, name)
+    assert store.read_root(name) is None
+    retire(store, name, 2)
+
+
+def test_a_window_that_began_anew_is_not_retired(store: Store, name: str) -> None:
+    first = begun(store, name, None, batch=0)
+    first.push("abcdef")
+    old = first.publish()
+    retire(store, name, 1)
+    anew = begun(store, name, None, batch=1)
+    anew.push("xyz")
+    version = anew.publish()
+    retire(store, name, 1)
+    assert keys_of(store, name) == named(name, version)
+    assert not named(name, version) & named(name, old)
+    assert text_of(store, name, version) == "xyz"
+
+
+def test_a_zombie_does_not_bring_a_retired_window_back(store: Store, name: str) -> None:
+    first = begun(store, name, None, batch=0)
+    first.push("abcdef")
+    base = first.publish()
+    zombie = begun(store, name, base, batch=1, text="abcdef")
+    zombie.push("ghijkl")
+    zombie.window._pages.flush()  # type: ignore[attr-defined]
+    retire(store, name, 2)
+    with pytest.raises(Fenced, match="was cleared away"):
+        zombie.publish()
+    zombie.abandon()
+    collect(store, grace=0)
+    assert not keys_of(store, name)
+    assert store.read_root(name) is None
+
+
+# -- everything at random ---------------------------------------------------------------------------------
+
+#: What may happen next, what leads far more often than what ends something.
+ACTIONS = (
+    *("begin", "push", "publish") * 6,
+    *("win",) * 4,
+    *("clear_away",) * 3,
+    *("start_query_again", "fail", "die", "end", "forget", "read"),
+)
+
+
+class Query(RuleBasedStateMachine):
+    """A key of a streaming query: micro-batches one after the other, each with several attempts."""
+
+    url: str
+    page_size: int
+    #: the ids of attempts whose processes are gone
+    gone: set[str]
+
+    @initialize(kind=st.sampled_from([AmortizedMTA, LogMTA]), inline=st.sampled_from([0, 40, 1000]))
+    def start(self, kind: type[MonoidTreeAggregator], inline: int) -> None:
+        self.kind, self.inline = kind, inline
+        self.name = f"attempts-{uuid.uuid4().hex}"
+        self.store = open_store(self.url)
+        self.batch, self.run = 0, 0
+        #: the version that the last micro-batch came to, and what it holds
+        self.base: Version | None = None
+        self.text = ""
+        #: whether the window before this one is to be removed
+        self.over = False
+        self.at_work: list[Attempted] = []
+        #: what attempts of this micro-batch have come to, in this run of the query
+        self.published: list[tuple[Attempted, Version]] = []
+        self.letters = 0
+
+    def next_letters(self, count: int) -> str:
+        self.letters += 1
+        return (LETTERS[self.letters % 50 :] + LETTERS)[:count]
+
+    def counts(self, attempt: Attempted) -> bool:
+        return (attempt.batch, attempt.run) == (self.batch, str(self.run))
+
+    def chosen(self, which: int) -> Attempted | None:
+        return self.at_work[which % len(self.at_work)] if self.at_work else None
+
+    @rule(
+        action=st.sampled_from(ACTIONS),
+        which=st.integers(0, 3),
+        count=st.sampled_from([1, 2, 3, 5, 8, 20, 45]),
+        flag=st.booleans(),
+    )
+    def act(self, action: str, which: int, count: int, flag: bool) -> None:
+        arguments: dict[str, tuple[Any, ...]] = {
+            "push": (which, count, flag),
+            "start_query_again": (flag,),
+            **dict.fromkeys(("publish", "win", "fail", "die"), (which,)),
+        }
+        getattr(self, action)(*arguments.get(action, ()))
+
+    def begin(self) -> None:
+        if len(self.at_work) > 3:
+            return
+        if self.over:
+            retire(self.store, self.name, self.batch)
+        self.at_work.append(
+            begun(
+                self.store,
+                self.name,
+                self.base,
+                batch=self.batch,
+                text=self.text,
+                run=str(self.run),
+                kind=self.kind,
+                page_size=self.page_size,
+                inline=self.inline,
+            )
+        )
+
+    def push(self, which: int, count: int = 5, flush: bool = True) -> None:
+        attempt = self.chosen(which)
+        if attempt is None:
+            return
+        try:
+            attempt.push(self.next_letters(count))
+            if flush:
+                attempt.window._pages.flush()  # type: ignore[attr-defined]
+        except (Fenced, PagesLost):
+            assert not self.counts(attempt)
+            self.at_work.remove(attempt)
+            attempt.abandon()
+            self.gone.add(attempt.hold._id)
+
+    def publish(self, which: int) -> None:
+        attempt = self.chosen(which)
+        if attempt is None:
+            return
+        self.at_work.remove(attempt)
+        try:
+            version = attempt.publish()
+        except (Fenced, PagesLost):
+            assert not self.counts(attempt)
+            attempt.abandon()
+            self.gone.add(attempt.hold._id)
+            return
+        if self.counts(attempt):
+            self.published.append((attempt, version))
+
+    def fail(self, which: int) -> None:
+        attempt = self.chosen(which)
+        if attempt is None:
+            return
+        self.at_work.remove(attempt)
+        with suppress(Fenced, PagesLost):
+            attempt.window.close()
+        self.gone.add(attempt.hold._id)
+
+    def die(self, which: int) -> None:
+        attempt = self.chosen(which)
+        if attempt is not None:
+            self.at_work.remove(attempt)
+            attempt.abandon()
+            self.gone.add(attempt.hold._id)
+
+    def win(self, which: int) -> None:
+        if not self.published:
+            return
+        attempt, self.base = self.published[which % len(self.published)]
+        self.text, self.over = attempt.text, False
+        self._next_batch()
+
+    def start_query_again(self, all_die: bool) -> None:
+        """What its run before has published counts no longer; attempts that live on are zombies."""
+        self.gone.update(attempt.hold._id for attempt, _ in self.published)
+        self.run += 1
+        self.published = []
+        while all_die and self.at_work:
+            self.die(0)
+
+    def end(self) -> None:
+        """The window is empty for good, which a micro-batch finds that has no rows of it."""
+        if self.base is None or any(attempt.batch == self.batch for attempt in self.at_work):
+            return
+        if self.published:
+            return
+        self.base, self.text, self.over = None, "", True
+        self._next_batch()
+
+    def forget(self) -> None:
+        if self.over and not self.published:
+            retire(self.store, self.name, self.batch)
+            self.over = False
+            self._next_batch()
+
+    def clear_away(self) -> None:
+        collect(self.store, grace=0)
+
+    def _next_batch(self) -> None:
+        self.batch += 1
+        self.published = []
+
+    def read(self) -> None:
+        if self.base is not None:
+            assert text_of(self.store, self.name, self.base, self.page_size) == self.text
+        for attempt, version in self.published:
+            assert text_of(self.store, self.name, version, self.page_size) == attempt.text
+
+    @invariant()
+    def what_may_count_is_whole(self) -> None:
+        if not hasattr(self, "store"):
+            return
+        stored = keys_of(self.store, self.name)
+        needed = [] if self.base is None else [self.base]
+        needed += [version for _, version in self.published]
+        assert named(self.name, *needed) <= stored
+
+    def teardown(self) -> None:
+        if not hasattr(self, "store"):
+            return
+        self.read()
+        self.start_query_again(all_die=True)
+        # two more micro-batches, so that the store need not keep what was before
+        versions = []
+        for _ in range(2):
+            self.begin()
+            self.push(0)
+            self.publish(0)
+            self.win(0)
+            assert self.base is not None
+            versions.append(self.base)
+            collect(self.store, grace=0)
+        self.read()
+        if any(version.keys(self.name) for version in versions) and self.store.read_root(self.name):
+            root = root_of(self.store, self.name)
+            assert {each.number for each in root.retained} <= {each.number for each in versions}
+        assert keys_of(self.store, self.name) == named(self.name, *versions)
+        retire(self.store, self.name, self.batch)
+        assert not keys_of(self.store, self.name)
+        assert self.store.read_root(self.name) is None
+        self.store.close()
+
+
+@pytest.mark.parametrize("page_size", [2, 4])
+def test_attempts_at_random(url: str, page_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Machine(Query):
+        pass
+
+    gone: set[str] = set()
+
+    def is_gone(attempt: Attempt, *_: Any) -> bool:
+        assert attempt.owner == this_process()
+        return attempt.id in gone
+
+    for module in ("mta.attempts", "mta.operations.collect"):
+        monkeypatch.setattr(sys.modules[module], "is_gone", is_gone)
+    monkeypatch.setattr(checkpoint, "MOST_PARTS", 3)
+    Machine.url, Machine.page_size, Machine.gone = url, page_size, gone
+    examples = settings.default.max_examples * (2 if url.startswith("memory") else 1) // 2
+    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+        Machine, settings=settings(max_examples=examples, stateful_step_count=80)
+    )

@@ -1,0 +1,361 @@
+"""A stream whose driver is killed again and again, and what has to be left of it.
+
+    python tests/spark/streaming_job.py --kills 20 --store redis
+
+runs it, kills it, starts it again until it is done, and checks that no row is missing or doubled, and that
+the store has what the state names and nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import psutil
+import pyarrow as pa
+from streams import NUMBER, Blob, assert_as_wanted, opened, wanted_with_watermark, write_file
+
+from mta import monoids
+from mta.manifest import decode_root
+from mta.operations import collect
+from stores import Store, open_store
+
+#: What is killed: everything, or the JVM or the driver alone, whose workers then end by themselves.
+Whom = Literal["all", "jvm", "driver"]
+
+SCHEMA = pa.schema(
+    [
+        (NUMBER, pa.int64()),
+        ("k", pa.int64()),
+        ("o", pa.timestamp("us", "UTC")),
+        ("i", pa.int64()),
+        ("s", pa.string()),
+    ]
+)
+ROWS = 300
+DELAY = 20_000
+AGGREGATES = {
+    "total": monoids.Sum("i"),
+    "peak": monoids.Max("i"),
+    "n": monoids.Count(),
+    "first": monoids.First("s"),
+}
+HOW: dict[str, Any] = {
+    "partition_by": "k",
+    "order_by": ["o", NUMBER],
+    "window": "700 seconds",
+    "aggregates": AGGREGATES,
+}
+
+
+def make_files(count: int) -> list[pa.Table]:
+    """A row a second, most of them of one key, some 10 s too early or too late, and a few far too late."""
+    rng = np.random.default_rng(7)
+    files = []
+    for number in range(count):
+        ids = np.arange(number * ROWS, (number + 1) * ROWS)
+        seconds = 100_000 + ids + rng.integers(-10, 11, ROWS)
+        seconds[rng.random(ROWS) < 0.02] -= 200
+        columns = [
+            pa.array(ids),
+            pa.array(np.where(rng.random(ROWS) < 0.7, 0, rng.integers(1, 4, ROWS))),
+            pa.array(seconds * 1_000_000, SCHEMA.field("o").type),
+            pa.array(rng.integers(-(2**55), 2**55, ROWS), mask=rng.random(ROWS) < 0.1),
+            pa.array([f"{value:x}" * 40 for value in rng.integers(0, 1 << 20, ROWS)]),
+        ]
+        files.append(pa.Table.from_arrays(columns, schema=SCHEMA))
+    return files
+
+
+# -- the driver -------------------------------------------------------------------------------------------
+
+
+def drive(directory: Path, store: str) -> None:
+    """Runs the query to the end of its files, and writes down what came out and what is in the state."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    from pyspark.sql import SparkSession
+    from rolled import schema_of
+    from streams import blobs_of
+
+    from spark_integration import rolling
+
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.driver.memory", "600m")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.local.dir", str(directory / "local"))
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "2")
+        .getOrCreate()
+    )
+    schema = schema_of(SCHEMA.empty_table())
+    reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+    df = reader.parquet(str(directory / "in")).withWatermark("o", f"{DELAY} milliseconds")
+    out = rolling(df, **HOW, store=store, page_size=4)
+    writer = out.writeStream.format("parquet").trigger(availableNow=True)
+    query = writer.start(str(directory / "out"), checkpointLocation=str(directory / "checkpoint"))
+    query.awaitTermination()
+    rows = spark.read.parquet(str(directory / "out")).drop("o").toArrow().to_pylist()
+    blobs = [blob.hex() for blob in blobs_of(spark, directory / "checkpoint")]
+    unfinished = directory / "unfinished"
+    unfinished.write_text(json.dumps({"rows": rows, "blobs": blobs}))
+    unfinished.rename(directory / "done")
+    spark.stop()
+
+
+# -- killing it -------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Kill:
+    """When a kill came."""
+
+    whom: Whom
+    #: the last micro-batch that began, and the last one that is done; -1 for none
+    begun: int
+    done: int
+    #: keys that Redis had, or files of the embedded stores
+    keys: int
+    #: commands that Redis got, or bytes that were written to files, since this run began
+    work: int
+    seconds: float
+
+    def __str__(self) -> str:
+        where = f"in batch {self.begun}" if self.begun > self.done else f"after batch {self.done}"
+        return (
+            f"{self.whom:6} {where:15} {self.seconds:5.1f} s after the start, {self.keys} keys, "
+            f"{self.work} of work since"
+        )
+
+
+@dataclass
+class Trial:
+    """One stream, with its directory and store."""
+
+    directory: Path
+    store: str
+    kills: int
+    seed: int
+    tell: Callable[[str], Any] = print
+    killed: list[Kill] = field(default_factory=list)
+    runs: int = 0
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)
+        self._files = make_files(2 * self.kills + 1)
+        (self.directory / "in").mkdir(parents=True)
+        for number, file in enumerate(self._files):
+            write_file(self.directory / "in", number, file)
+
+    def run(self) -> None:
+        while not (self.directory / "done").exists():
+            assert self.runs < self.kills + 5, f"the query does not end: {self._log()}"
+            self._run()
+        self._check()
+
+    def _log(self) -> str:
+        return (self.directory / "log").read_text()[-4000:]
+
+    def _run(self) -> None:
+        self.runs += 1
+        before, began = self._work(), time.monotonic()
+        with (self.directory / "log").open("wb") as log:
+            driver = subprocess.Popen(
+                [sys.executable, __file__, "--directory", str(self.directory), "--store", self.store],
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        try:
+            if len(self.killed) < self.kills and self._reached(driver, before):
+                whom: Whom = self._random.choice(("all", "jvm", "driver"))
+                kill = Kill(
+                    whom,
+                    self._last("offsets"),
+                    self._last("commits"),
+                    self._keys(),
+                    self._work() - before,
+                    time.monotonic() - began,
+                )
+                self._kill(driver, whom)
+                self.killed.append(kill)
+                self.tell(f"kill {len(self.killed)}: {kill}")
+            driver.wait(300)
+        finally:
+            # a driver that lost its JVM, or a JVM that lost its driver, ends by itself; workers need not have
+            deadline = time.monotonic() + 20
+            while time.monotonic() < deadline and any(_is_java(each) for each in _session(driver.pid)):
+                time.sleep(0.05)
+            for process in _session(driver.pid):
+                if _is_java(process) or process.pid == driver.pid:
+                    process.kill()
+            driver.wait()
+
+    def _reached(self, driver: subprocess.Popen[bytes], before: int) -> bool:
+        """Waits for a moment that chance chose; false if the driver ended before."""
+        kind = self._random.choice(("start", "batch", "batch", "write", "write", "write"))
+        began = self._last("commits")
+        work = self._random.randrange(1, 100) if kind == "write" else 0
+        batches, delay = self._random.randrange(2), self._random.random() * 1.5
+        while driver.poll() is None:
+            if kind == "start":
+                time.sleep(self._random.random() * 5)
+                return driver.poll() is None
+            if kind == "write" and self._work() - before >= work:
+                return True
+            if kind == "batch" and self._last("commits") - began > batches:
+                time.sleep(delay)
+                return driver.poll() is None
+            time.sleep(0.002)
+        return False
+
+    def _kill(self, driver: subprocess.Popen[bytes], whom: Whom) -> None:
+        processes = _session(driver.pid)
+        if whom == "driver":
+            processes = [each for each in processes if each.pid == driver.pid]
+        elif whom == "jvm":
+            processes = [each for each in processes if _is_java(each)] or processes
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGKILL)
+
+    def _last(self, log: str) -> int:
+        """The last micro-batch in a log of the checkpoint."""
+        with suppress(FileNotFoundError):
+            names = os.listdir(self.directory / "checkpoint" / log)
+            return max((int(name) for name in names if name.isdigit()), default=-1)
+        return -1
+
+    def _redis(self) -> Any:
+        import redis
+
+        return redis.Redis.from_url(self.store)
+
+    def _keys(self) -> int:
+        if not self.store.startswith("redis"):
+            return sum(1 for _ in (self.directory / "windows").rglob("*"))
+        with self._redis() as client:
+            return int(client.dbsize())
+
+    def _work(self) -> int:
+        if not self.store.startswith("redis"):
+            found = 0
+            for path in (self.directory / "windows").rglob("*"):
+                with suppress(FileNotFoundError):
+                    found += path.stat().st_size
+            return found
+        with self._redis() as client:
+            commands = client.info("commandstats")
+        return sum(commands.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("set", "mset", "evalsha"))
+
+    # -- what is left -----------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        done = json.loads((self.directory / "done").read_text())
+        rows = {row[NUMBER]: row for row in done["rows"]}
+        assert len(rows) == len(done["rows"]), "a row came out twice"
+        wanted = wanted_with_watermark(self._files, DELAY, **HOW)
+        assert sum(wanted.late) > 0
+        assert_as_wanted(rows, wanted.rows, [*AGGREGATES, "k", "i", "s"])
+        blobs = [opened(bytes.fromhex(blob)) for blob in done["blobs"]]
+        with ExitStack() as stack:
+            stores = [stack.enter_context(open_store(url)) for url in self._urls()]
+            for store in stores:
+                collect(store, grace=0)
+            check_stored(stores, blobs)
+
+    def _urls(self) -> list[str]:
+        if self.store.startswith("redis"):
+            return [self.store]
+        return [f"rocksdb://{path}" for path in sorted((self.directory / "windows").glob("*/*"))]
+
+
+def check_stored(stores: Sequence[Store], blobs: Sequence[Blob]) -> None:
+    """The stores have what the state names, what it was made from, and nothing else."""
+    stored = {key for store in stores for key in store.list_keys("")}
+    roots = {
+        name: decode_root(name, store.read_root(name)[0]) for store in stores for name in store.list_roots()
+    }  # type: ignore[index]
+    named = {key for blob in blobs for key in blob.keys}
+    assert named, "the stream was too short to have pages"
+    assert not named - stored, f"pages are lost: {sorted(named - stored)[:5]}"
+    assert roots.keys() == {name for blob in blobs for name in blob.stored}
+    for blob in blobs:
+        assert not blob.retired
+        for name, version in blob.versions.items():
+            if name not in roots:
+                assert not list(version.keys(name))
+                continue
+            # one that some attempt published, maybe some micro-batches ago, and the one that it was made from
+            root = roots[name]
+            assert len(root.attempts) <= 1
+            assert len(root.versions) <= 1
+            needed = {key for old in root.retained for key in old.keys(name)}
+            assert needed >= set(version.keys(name))
+            named |= needed
+    assert stored == named, f"pages that nobody needs: {sorted(stored - named)[:5]}"
+
+
+def _session(leader: int) -> list[psutil.Process]:
+    """The processes of a session; Spark's Python workers have a process group of their own in it."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(ProcessLookupError, psutil.NoSuchProcess):
+            if os.getsid(process.pid) == leader and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
+
+
+def _is_java(process: psutil.Process) -> bool:
+    try:
+        return bool(process.name() == "java")
+    except psutil.NoSuchProcess:
+        return False
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--store", default="redis", help="redis, rocksdb, or the URL of the driver's store")
+    parser.add_argument("--directory", type=Path, help="run the driver in it")
+    arguments = parser.parse_args()
+    if arguments.directory is not None:
+        drive(arguments.directory, arguments.store)
+        return
+    sys.path.append(str(Path(__file__).parents[1]))
+    import servers
+
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        if arguments.store == "redis":
+            url = stack.enter_context(servers.redis_server(directory / "redis")).url
+        else:
+            url = f"rocksdb://{directory / 'stream' / 'windows'}"
+        trial = Trial(
+            directory / "stream", url, arguments.kills, arguments.seed, lambda text: print(text, flush=True)
+        )
+        trial.run()
+        kinds = Counter("in a batch" if each.begun > each.done else "between" for each in trial.killed)
+        print(f"{len(trial.killed)} kills ({dict(kinds)}), {trial.runs} runs: exact, and nothing left over")
+
+
+if __name__ == "__main__":
+    main()

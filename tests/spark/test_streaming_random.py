@@ -1,0 +1,81 @@
+"""Random streams without Spark: tasks that run twice, micro-batches played again, silence at the end."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+from streams import (
+    AGGREGATES,
+    NUMBER,
+    POLICY,
+    SCHEMA,
+    START,
+    Simulated,
+    assert_as_wanted,
+    make_files,
+    wanted_with_watermark,
+    watermarks,
+)
+
+from mta import policies
+from mta.operations import collect
+from spark_integration.streaming import backlog
+from stores import open_store
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_streams(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    frames: list[dict[str, Any]] = [
+        {"rows": int(rng.integers(1, 100)), "forget_after": "10 minutes"},
+        {"window": f"{rng.integers(1, 200)} seconds"},
+        {"window": f"{rng.integers(1, 200)} seconds", "closed": "right"},
+        {"policy": POLICY | policies.TimeWindow(60_000_000)},
+    ]
+    names = rng.choice(list(AGGREGATES), int(rng.integers(1, 6)), replace=False).tolist()
+    how: dict[str, Any] = {
+        "partition_by": [None, "k", ["f", "k"]][rng.integers(3)],
+        "order_by": [["o"], ["o", "tie"], ["o", "x", "s"], ["o", NUMBER]][rng.integers(4)],
+        "aggregates": {name: AGGREGATES[name] for name in (*names, "count")},
+        "algorithm": str(rng.choice(["amta", "lmta"])),
+        "page_size": [2, 4, 32, None][rng.integers(4)],
+        **frames[seed % 4],
+    }
+    files = make_files(seed, int(rng.integers(1, 9)), int(rng.integers(1, 200)))
+    delay = int(rng.choice([0, 1, 15_500, 70_000]))
+    end = (START + 3600) * 1000
+    name = f"memory:{uuid.uuid4().hex}"
+    # a page or two of rows that wait are documents, as are lists of them
+    with open_store(name) as store, documents_of(int(rng.choice([100, 2000, 12 << 10])), 5):
+        stream = Simulated(SCHEMA, store, seed, **how)
+        marks = watermarks(files, delay)
+        for file, mark in zip(files, marks, strict=False):
+            stream.play(file, mark)
+        for later in range(6):
+            stream.play(None, end + later)
+        how.pop("forget_after", None)
+        wanted = wanted_with_watermark(files, delay, end=end, **how)
+        assert_as_wanted(stream.rows, wanted.rows, list(how["aggregates"]))
+        assert stream.late[: len(files)] == wanted.late
+        assert not stream.states
+        collect(store, grace=0)
+        assert not list(store.list_keys(""))
+        assert not list(store.list_roots())
+
+
+@contextmanager
+def documents_of(size: int, rows: int) -> Iterator[None]:
+    """Rows that wait stand in the state up to a size, and behind it in documents of so many."""
+    with (
+        mock.patch.object(backlog, "INLINE", size),
+        mock.patch.object(backlog, "TABLE", size),
+        mock.patch.object(backlog, "DOCUMENT_ROWS", rows),
+        mock.patch.object(backlog, "HELD_ROWS", 10 * rows),
+    ):
+        yield
