@@ -297,6 +297,13 @@ class StoredPages:
         with self._lock:
             self._stored[tier] = without(self._stored[tier], gone)
 
+    def delete_behind(self) -> None:
+        """Deletes what is behind the head and no version names, before the window is given up."""
+        if self._deleting is not None:
+            self._deleting.exception()
+        with suppress(StoreError):  # what cannot be deleted now is left for `mta gc`
+            self._delete()
+
     def forget(self) -> None:
         """Deletes what no version names."""
         with self._lock:

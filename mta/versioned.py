@@ -48,6 +48,7 @@ def save_version(window: MonoidTreeAggregator, hold: AttemptHold, number: int) -
     version = window._checkpoints.version(window, number, number)
     if hold.wrote:
         hold.commit(version, window.monoid.fingerprint(), fingerprint(window.policy))
+        pages.delete_behind()
     pages.close()
     window._forest.tails = []
     window._closed = True

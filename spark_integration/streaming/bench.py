@@ -71,9 +71,9 @@ class _Bench:
 
     def depth(self, setting: Setting) -> Section:
         """One key, whose window grows to its whole size and then slides."""
-        rows, window = (2_000, 1 << 14) if setting.quick else (BATCH, WINDOW)
+        rows, window = (2_000, 1 << 13) if setting.quick else (BATCH, WINDOW)
         section = Section("depth", f"one key, {rows:,} rows a micro-batch, a window of {window:,} rows")
-        files = window // rows + 12
+        files = window // rows + (2 if setting.quick else 12)
         batches, state = self._stream(setting, "depth", files, rows, 1, window)
         # the first micro-batch starts the workers, and no row comes out of it
         lengths = [min(number * rows, window) for number in range(len(batches))]

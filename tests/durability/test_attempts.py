@@ -163,6 +163,17 @@ def test_an_attempt_without_rows_leaves_the_window_as_it_is(store: Store, name: 
     assert keys_of(store, name) == named(name, version)
 
 
+@pytest.mark.parametrize("count", [31, 40, 200])
+def test_pages_that_came_and_went_within_an_attempt_are_not_left(store: Store, name: str, count: int) -> None:
+    version, text, versions = None, "", []
+    for batch in range(3):
+        attempt = begun(store, name, version, batch=batch, text=text)
+        attempt.push((LETTERS * 4)[:count])
+        version, text = attempt.publish(), attempt.text
+        versions.append(version)
+    assert keys_of(store, name) == named(name, *versions[-2:])
+
+
 # -- at once ----------------------------------------------------------------------------------------------
 
 

