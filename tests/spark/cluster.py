@@ -49,6 +49,8 @@ SETTINGS = {
     # executors that are gone are not waited for
     "spark.shuffle.io.maxRetries": "1",
     "spark.shuffle.io.retryWait": "200ms",
+    # compiling takes longer than so few rows
+    "spark.sql.codegen.wholeStage": "false",
     # many chunks of rows
     "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
     # a second attempt at once, in jobs that ask for it
