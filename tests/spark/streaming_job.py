@@ -159,6 +159,9 @@ class Trial:
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
+        #: of the files of embedded stores
+        self._sizes: dict[Path, int] = {}
+        self._written = 0
         self._files = make_files(2 * self.kills + 1)
         (self.directory / "in").mkdir(parents=True)
         for number, file in enumerate(self._files):
@@ -212,7 +215,9 @@ class Trial:
         """Waits for a moment that chance chose; false if the driver ended before."""
         kind = self._random.choice(("start", "batch", "batch", "write", "write", "write"))
         began = self._last("commits")
-        work = self._random.randrange(1, 100) if kind == "write" else 0
+        work = self._random.randrange(1, 100)
+        if not self.store.startswith("redis"):
+            work *= 8000
         batches, delay = self._random.randrange(2), self._random.random() * 1.5
         while driver.poll() is None:
             if kind == "start":
@@ -256,11 +261,13 @@ class Trial:
 
     def _work(self) -> int:
         if not self.store.startswith("redis"):
-            found = 0
             for path in (self.directory / "windows").rglob("*"):
                 with suppress(FileNotFoundError):
-                    found += path.stat().st_size
-            return found
+                    size = path.stat().st_size
+                    # files shrink and go too
+                    self._written += max(0, size - self._sizes.get(path, 0))
+                    self._sizes[path] = size
+            return self._written
         with self._redis() as client:
             commands = client.info("commandstats")
         return sum(commands.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("set", "mset", "evalsha"))
