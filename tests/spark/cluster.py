@@ -64,7 +64,7 @@ SETTINGS = {
 T = TypeVar("T")
 
 
-def wait_until(condition: Callable[[], T], what: str, seconds: float = 240) -> T:
+def wait_until(condition: Callable[[], T | None], what: str, seconds: float = 240) -> T:
     """What the condition returns, once that is true."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
@@ -82,7 +82,7 @@ def has_ended(process: psutil.Process) -> bool:
 
 
 class Process:
-    """A process that logs into a file."""
+    """A process that logs into a file. It ends with this one, however that ends."""
 
     def __init__(self, arguments: list[str], log: Path, **environment: str) -> None:
         conf = log.with_suffix(".conf")
@@ -90,6 +90,7 @@ class Process:
         settings = {
             "SPARK_HOME": str(HOME),
             "SPARK_CONF_DIR": str(conf),  # empty: this machine's own settings do not count
+            "SPARK_LAUNCHER_OPTS": JAVA_OPTIONS,
             "SPARK_DAEMON_MEMORY": "128m",
             "SPARK_DAEMON_JAVA_OPTS": f"{JAVA_OPTIONS} -Dspark.master.rest.enabled=false",
             "PYSPARK_PYTHON": sys.executable,
@@ -98,9 +99,10 @@ class Process:
             name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))
         }
         self._log = log
+        tied = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
         with log.open("wb") as output:
             self._popen = subprocess.Popen(
-                arguments,
+                [*tied, *arguments],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
@@ -118,10 +120,10 @@ class Process:
         """Waits until something is in the log."""
         return self.until(lambda: re.search(pattern, self._log.read_text(errors="replace")), pattern)
 
-    def until(self, condition: Callable[[], T], what: str) -> T:
+    def until(self, condition: Callable[[], T | None], what: str) -> T:
         """Waits for a condition, as long as the process lives; an error shows what it logged."""
 
-        def holds() -> T:
+        def holds() -> T | None:
             ended = self._popen.poll()
             found = condition()
             if not found and ended is not None:
