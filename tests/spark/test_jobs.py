@@ -284,12 +284,6 @@ def test_a_job_that_stops_early(spark: SparkSession, store: str) -> None:
             collect(opened)
 
 
-def test_a_stream_is_refused(spark: SparkSession) -> None:
-    stream = spark.readStream.format("rate").load()
-    with pytest.raises(ValueError, match="rolling takes a batch DataFrame"):
-        rolling(stream, order_by="timestamp", window="1 day", aggregates={"n": monoids.Count()})
-
-
 def test_metrics_go_with_one_frame(spark: SparkSession) -> None:
     metrics = Metrics()
     with pytest.raises(RuntimeError, match="given to no rolling"):

@@ -47,7 +47,7 @@ def test_a_path_is_not_a_url(tmp_path: Path) -> None:
     ],
 )
 def test_unknown_options_name_the_known_ones(url: str, options: dict[str, Any]) -> None:
-    with pytest.raises(TypeError, match=r"unknown option speed .*known: .*(none|max_tries)"):
+    with pytest.raises(TypeError, match=r"unknown option speed .*known: .*(none|max_tries|patience)"):
         open_store(url, **options)
 
 
