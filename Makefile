@@ -16,8 +16,11 @@ demo: $(VENV)/.demo  ## a Spark job with windows larger than its memory; needs J
 	@mkdir -p out
 	@$(BIN)/mta demo --picture out/demo.png
 
+# two at a time, unless they share a server that somebody else gave
+AT_ONCE = $(if $(REDIS_URL)$(COUCHBASE_URL),0,2)
+
 test: $(VENV)/.test  ## run all tests; those of servers that cannot be started are skipped, with CI=true they fail
-	@$(BIN)/python -m pytest -q
+	@$(BIN)/python -m pytest -q -n $(AT_ONCE)
 
 lint: $(VENV)/.test  ## check style and types
 	@$(BIN)/ruff check .
