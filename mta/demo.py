@@ -22,8 +22,9 @@ class DemoError(Exception):
 
 
 def run(rows: int, store: str | None, memory: int, picture: Path) -> None:
-    if importlib.util.find_spec("pyspark") is None:
-        raise DemoError("the demo runs on Spark: pip install 'mta-windows[demo]'")
+    for package in ("pyspark", "psutil"):
+        if importlib.util.find_spec(package) is None:
+            raise DemoError(f"the demo runs on Spark and needs {package}: pip install 'mta-windows[demo]'")
     check_java()
     from spark_integration.demo.run import run as run_on_spark
 

@@ -24,7 +24,7 @@ from mta.bench.runner import run_sections
 from mta.bench.setting import Setting
 from spark_integration.buffers import from_numpy
 from spark_integration.experiments import jobs
-from spark_integration.experiments.processes import forget_peaks, peaks_of_children
+from spark_integration.processes import forget_peaks, peaks_of_children
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

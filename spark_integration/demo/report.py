@@ -10,7 +10,7 @@ from rich.console import Console
 from spark_integration.demo.data import AGGREGATES, HOT, ROW_BYTES, SENSORS, Stream
 from spark_integration.demo.expected import Expected, sampled_rows
 from spark_integration.demo.job import Worker
-from spark_integration.demo.processes import Sampler
+from spark_integration.demo.sampler import Sampler
 from spark_integration.group import SHORT_WINDOW
 from spark_integration.metrics import Summary
 from spark_integration.storage import embedded_in

@@ -5,9 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import shutil
-import signal
 import tempfile
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,12 +20,13 @@ from spark_integration.demo.expected import expected
 from spark_integration.demo.figure import save_figure
 from spark_integration.demo.job import Job, fresh_worker, sensors_of_partitions
 from spark_integration.demo.listener import TaskRows
-from spark_integration.demo.processes import Sampler
 from spark_integration.demo.progress import progress
 from spark_integration.demo.report import Findings, introduction, summary
+from spark_integration.demo.sampler import Sampler
 from spark_integration.demo.session import SparkFailed, session
 from spark_integration.demo.terminal_plot import terminal_plot
 from spark_integration.errors import StoreNotUsable
+from spark_integration.signals import terminable
 from spark_integration.storage import check_store, embedded_in
 from stores import StoreError, open_store
 
@@ -46,7 +45,7 @@ def run(rows: int, url: str | None, memory: int, picture: Path, console: Console
     stream = Stream(rows, max(1, rows * SPAN // 100))
     picture.parent.mkdir(parents=True, exist_ok=True)
     introduction(console, stream, store, memory)
-    with _terminable(), tempfile.TemporaryDirectory(prefix="mta-demo-", ignore_cleanup_errors=True) as name:
+    with terminable(), tempfile.TemporaryDirectory(prefix="mta-demo-", ignore_cleanup_errors=True) as name:
         _check_disk(Path(name), rows)
         with _log(picture.with_suffix(".log")) as log:
             findings, job = _measured(console, Path(name), log, stream, store, memory)
@@ -56,8 +55,6 @@ def run(rows: int, url: str | None, memory: int, picture: Path, console: Console
     seconds, resident, window = findings.curves()
     limit = findings.worker.limit / 1e6
     console.print(terminal_plot(seconds, resident, window, limit, min(console.width, 100)))
-    if not any(resident):
-        console.print("There is no /proc here, so that the memory of the workers could not be watched.")
     if importlib.util.find_spec("matplotlib") is None:
         findings.picture = "none without matplotlib: pip install 'mta-windows[demo]'"
     else:
@@ -127,24 +124,6 @@ def _waiting(console: Console, text: str) -> Iterator[Any]:
         yield status
     finally:
         status.stop()
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """A polite kill ends the demo as Ctrl-C does."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt), signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before[0])
-        signal.signal(signal.SIGINT, before[1])  # Spark has put its own there
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -15,7 +14,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from spark_integration.demo.data import PARTITIONS
-from spark_integration.demo.processes import end_all
+from spark_integration.processes import end_all
+from spark_integration.signals import interrupted_later, not_interrupted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,7 +51,7 @@ def session(directory: Path, log: IO[bytes], memory: int) -> Iterator[Running]:
     gateway: Any = None
     try:
         # in a session of its own, Ctrl-C reaches only the driver, which then stops the others
-        with _interrupted_later():
+        with interrupted_later():
             gateway = launch_gateway(  # type: ignore[no-untyped-call]
                 conf, {"stdout": log, "stderr": log, "start_new_session": True}
             )
@@ -63,7 +63,7 @@ def session(directory: Path, log: IO[bytes], memory: int) -> Iterator[Running]:
         raise SparkFailed(str(error)) from error
     finally:
         if gateway is not None:
-            with _not_interrupted():
+            with not_interrupted():
                 _end(gateway)
 
 
@@ -127,34 +127,3 @@ def _within(seconds: float, work: Callable[[], Any]) -> None:
     thread = threading.Thread(target=quietly, daemon=True)
     thread.start()
     thread.join(seconds)
-
-
-@contextmanager
-def _interrupted_later() -> Iterator[None]:
-    """Keeps Ctrl-C back until it is known which Java there is to end."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    kept: list[int] = []
-    signals = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(each, lambda number, _: kept.append(number)) for each in signals]
-    try:
-        yield
-    finally:
-        for each, handler in zip(signals, before, strict=True):
-            signal.signal(each, handler)
-    if kept:
-        raise KeyboardInterrupt
-
-
-@contextmanager
-def _not_interrupted() -> Iterator[None]:
-    """A second Ctrl-C does not leave half of it behind."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

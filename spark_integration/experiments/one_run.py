@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_integration.experiments import jobs
-from spark_integration.experiments.processes import peaks
 from spark_integration.metrics import Metrics
+from spark_integration.processes import peaks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

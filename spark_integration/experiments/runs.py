@@ -17,7 +17,8 @@ from typing import Any
 
 from mta.bench.servers import redis_server
 from spark_integration.experiments.one_run import Case
-from spark_integration.experiments.processes import Peaks, end_all, peaks
+from spark_integration.processes import Peaks, end_all, peaks
+from spark_integration.signals import terminable
 
 #: How a run can end.
 FINISHED, NO_HEAP, NO_WORKER, TOO_SLOW, FAILED = (
@@ -72,7 +73,7 @@ class Run:
 
 def run(case: Case, limit: float, looked: Callable[[dict[str, Any]], None]) -> Run:
     """Runs a case for at most so many seconds; `looked` gets its progress now and then."""
-    with ExitStack() as stack:
+    with terminable(), ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mta-experiment-")))
         redis = stack.enter_context(redis_server()) if case.contender == "rolling-redis" else ""
         log = directory / "log"

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import psutil
 import pytest
 import servers
 
-pytest.importorskip("psutil")
+from spark_integration import processes
 
 
 def mta(*arguments: str, code: int = 0) -> str:
@@ -104,7 +106,6 @@ def test_how_a_run_ended(log: str, error: str, worker: int | None, outcome: str)
 
 
 def test_a_run_that_takes_too_long_is_too_slow_and_leaves_nothing_running() -> None:
-    from spark_integration.experiments import processes
     from spark_integration.experiments.runs import TOO_SLOW, run
 
     sessions: set[int] = set()
@@ -119,6 +120,29 @@ def test_a_run_that_takes_too_long_is_too_slow_and_leaves_nothing_running() -> N
     assert (found.outcome, found.reason) == (TOO_SLOW, "not done after 2 s")
     (session,) = sessions
     assert not list(processes.members(session))
+
+
+def test_an_experiment_that_is_killed_politely_leaves_nothing(tmp_path: Path) -> None:
+    program = "from test_bench import case; from spark_integration.experiments.runs import run; "
+    program += "run(case(), 60.0, lambda _: print('running', flush=True))"
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    paths = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[1])])
+    experiment = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"TMPDIR": str(temporary), "PYTHONPATH": paths},
+    )
+    assert experiment.stdout is not None
+    with experiment, experiment.stdout:
+        assert experiment.stdout.readline() == b"running\n"
+        (child,) = psutil.Process(experiment.pid).children()
+        assert list(temporary.iterdir())
+        experiment.terminate()
+        experiment.wait(30)
+    assert not list(temporary.iterdir())
+    assert not list(processes.members(child.pid))
 
 
 def test_an_experiment_goes_on_where_it_was(tmp_path: Path) -> None:
