@@ -93,7 +93,8 @@ class Metrics:
 
         if self._observation is not None:
             raise RuntimeError("metrics go with one call of rolling(); make another Metrics()")
-        self._observation = Observation("rolling")
+        # without a name it has one of its own, so that several can be in one query
+        self._observation = Observation(self.name) if self.name else Observation()
         # one aggregate of texts that are nearly all null, which Spark skips, and not one for each number
         tasks = fn.listagg(df[COLUMN], fn.lit("\n")).alias("tasks")
         return df.observe(self._observation, tasks).drop(COLUMN)

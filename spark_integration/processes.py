@@ -36,6 +36,10 @@ def end_all(session: int, patience: float = 0.0) -> None:
         time.sleep(0.05)
 
 
+def is_java(pid: int) -> bool:
+    return _named(pid, "java")
+
+
 def is_worker(pid: int) -> bool:
     """Whether a process below a Spark is a Python worker, or the daemon that forks them, smaller than any."""
     return _named(pid, "python")
@@ -81,7 +85,7 @@ def forget_peaks() -> None:
 def _peaks(pids: Iterable[int]) -> Peaks:
     found = Peaks()
     for pid in pids:
-        if _named(pid, "java"):
+        if is_java(pid):
             found = found.or_more(Peaks(jvm=_peak(pid)))
         elif is_worker(pid):
             found = found.or_more(Peaks(worker=_peak(pid)))

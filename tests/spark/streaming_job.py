@@ -25,13 +25,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import psutil
 import pyarrow as pa
-from streams import NUMBER, Blob, assert_as_wanted, opened, wanted_with_watermark, write_file
+from stream_reference import assert_as_wanted, wanted_with_watermark
+from streams import NUMBER, Blob, opened, write_file
 
 from mta import monoids
 from mta.manifest import decode_root
 from mta.operations import collect
+from spark_integration.processes import is_java, members
 from stores import Store, open_store
 
 #: What is killed: everything, or the JVM or the driver alone, whose workers then end by themselves.
@@ -204,11 +205,11 @@ class Trial:
         finally:
             # a driver that lost its JVM, or a JVM that lost its driver, ends by itself; workers need not have
             deadline = time.monotonic() + 20
-            while time.monotonic() < deadline and any(_is_java(each) for each in _session(driver.pid)):
+            while time.monotonic() < deadline and any(is_java(each) for each in members(driver.pid)):
                 time.sleep(0.05)
-            for process in _session(driver.pid):
-                if _is_java(process) or process.pid == driver.pid:
-                    process.kill()
+            for process in members(driver.pid):
+                if is_java(process) or process == driver.pid:
+                    os.kill(process, signal.SIGKILL)
             driver.wait()
 
     def _reached(self, driver: subprocess.Popen[bytes], before: int) -> bool:
@@ -232,14 +233,14 @@ class Trial:
         return False
 
     def _kill(self, driver: subprocess.Popen[bytes], whom: Whom) -> None:
-        processes = _session(driver.pid)
+        processes = list(members(driver.pid))
         if whom == "driver":
-            processes = [each for each in processes if each.pid == driver.pid]
+            processes = [driver.pid]
         elif whom == "jvm":
-            processes = [each for each in processes if _is_java(each)] or processes
+            processes = [each for each in processes if is_java(each)] or processes
         for process in processes:
-            with suppress(psutil.NoSuchProcess):
-                process.send_signal(signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
 
     def _last(self, log: str) -> int:
         """The last micro-batch in a log of the checkpoint."""
@@ -318,23 +319,6 @@ def check_stored(stores: Sequence[Store], blobs: Sequence[Blob]) -> None:
             assert needed >= set(version.keys(name))
             named |= needed
     assert stored == named, f"pages that nobody needs: {sorted(stored - named)[:5]}"
-
-
-def _session(leader: int) -> list[psutil.Process]:
-    """The processes of a session; Spark's Python workers have a process group of their own in it."""
-    found = []
-    for process in psutil.process_iter():
-        with suppress(ProcessLookupError, psutil.NoSuchProcess):
-            if os.getsid(process.pid) == leader and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-    return found
-
-
-def _is_java(process: psutil.Process) -> bool:
-    try:
-        return bool(process.name() == "java")
-    except psutil.NoSuchProcess:
-        return False
 
 
 def main() -> None:

@@ -1,10 +1,9 @@
-"""Data as it comes: one key with nearly all rows, real prices, and a store with a password."""
+"""Data as it comes: one key with nearly all rows, and real prices."""
 
 from __future__ import annotations
 
 import importlib.util
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit, urlunsplit
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +12,6 @@ from frame_reference import assert_same
 
 from mta import monoids
 from spark_integration import rolling
-from stores import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,25 +76,3 @@ def test_real_prices(spark: SparkSession) -> None:
         window w as (order by date range between interval 90 days preceding and current row) order by date"""
     ).to_arrow_table()
     assert_same(out.toArrow().sort_by("date").to_pylist(), wanted.to_pylist(), out.columns)
-
-
-@pytest.mark.couchbase
-def test_couchbase(spark: SparkSession, couchbase_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The password is in the environment of driver and workers, never in the plan."""
-    parts = urlsplit(couchbase_url)
-    url = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-    secrets = {"COUCHBASE_USERNAME": parts.username or "", "COUCHBASE_PASSWORD": parts.password or ""}
-    for name, value in secrets.items():
-        monkeypatch.setenv(name, value)
-        monkeypatch.setitem(spark.sparkContext.environment, name, value)
-    count = 20_000
-    x = np.random.default_rng(7).integers(0, 1_000_000, count)
-    data = pa.table({"o": np.arange(count), "x": x})
-    arguments: dict[str, Any] = {"order_by": "o", "rows": 8_000, "aggregates": {"peak": monoids.Max("x")}}
-    out = rolling(spark.createDataFrame(data), **arguments, store=url, page_size=256)
-    peaks = [row.peak for row in out.orderBy("o").collect()]
-    views = np.lib.stride_tricks.sliding_window_view(np.concatenate([np.full(7_999, -1), x]), 8_000)
-    assert peaks == views.max(axis=1).tolist()
-    with open_store(url) as store:
-        assert not list(store.list_keys("{spark/"))
-        assert not list(store.list_roots("spark/"))

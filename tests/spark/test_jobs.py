@@ -299,6 +299,17 @@ def test_metrics_go_with_one_frame(spark: SparkSession) -> None:
         rolling(spark.range(5), **how)
 
 
+def test_metrics_of_two_windows_in_one_query(spark: SparkSession) -> None:
+    metrics = [Metrics(), Metrics()]
+    count = {"n": monoids.Count()}
+    short, long = (
+        rolling(spark.range(10 * size), order_by="id", rows=size, aggregates=count, metrics=each)
+        for size, each in zip((2, 3), metrics, strict=True)
+    )
+    assert short.join(long, "id").count() == 20
+    assert [each.summary.rows for each in metrics] == [20, 30]
+
+
 def test_leftovers_of_killed_workers(tmp_path: Path) -> None:
     """A task removes what processes that are gone have left, and nothing else."""
     ended = subprocess.Popen([sys.executable, "-c", ""])

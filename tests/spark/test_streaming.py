@@ -15,21 +15,8 @@ import pyarrow as pa
 import pytest
 import servers
 from pyspark.errors import StreamingQueryException
-from streams import (
-    AGGREGATES,
-    NUMBER,
-    POLICY,
-    START,
-    Row,
-    Stream,
-    assert_as_wanted,
-    configured,
-    make_files,
-    opened,
-    play,
-    wanted_with_watermark,
-    wanted_without_watermark,
-)
+from stream_reference import assert_as_wanted, wanted_with_watermark, wanted_without_watermark
+from streams import AGGREGATES, NUMBER, POLICY, START, Row, Stream, configured, make_files, opened, play
 
 from mta import monoids
 from spark_integration import rolling

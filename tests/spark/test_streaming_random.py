@@ -10,18 +10,9 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from streams import (
-    AGGREGATES,
-    NUMBER,
-    POLICY,
-    SCHEMA,
-    START,
-    Simulated,
-    assert_as_wanted,
-    make_files,
-    wanted_with_watermark,
-    watermarks,
-)
+from simulated import Simulated
+from stream_reference import assert_as_wanted, wanted_with_watermark, watermarks
+from streams import AGGREGATES, NUMBER, POLICY, SCHEMA, START, make_files
 
 from mta import policies
 from mta.operations import collect

@@ -1,0 +1,145 @@
+"""Micro-batches of a query in the process of a test."""
+
+from __future__ import annotations
+
+import random
+from contextlib import nullcontext
+from typing import Any
+from unittest import mock
+
+import pandas as pd
+import pyarrow as pa
+from rolled import schema_of
+from streams import NUMBER, Row
+
+from spark_integration.metrics import STREAM_SUMS
+from spark_integration.planning import make_plan, with_results
+from spark_integration.streaming import function
+from spark_integration.streaming.function import StreamFunction
+from spark_integration.streaming.packing import COUNTS, arrow_schema, pack, unpack
+from spark_integration.streaming.query import stream_plan
+from spark_integration.streaming.storage import Place
+from stores import Store
+
+
+class KeyStateOfSpark:
+    """What Spark gives to the function for a key: its state, the watermark and a timeout."""
+
+    def __init__(self, blob: bytes | None, watermark: int, timed_out: bool) -> None:
+        self.blob, self._watermark, self.hasTimedOut = blob, watermark, timed_out
+        self.timeout: int | None = None
+
+    @property
+    def exists(self) -> bool:
+        return self.blob is not None
+
+    @property
+    def get(self) -> tuple[bytes]:
+        assert self.blob is not None
+        return (self.blob,)
+
+    def update(self, value: tuple[bytes]) -> None:
+        (self.blob,) = value
+
+    def remove(self) -> None:
+        self.blob = None
+
+    def getCurrentWatermarkMs(self) -> int:  # noqa: N802
+        return self._watermark
+
+    def setTimeoutTimestamp(self, milliseconds: int) -> None:  # noqa: N802
+        assert milliseconds > 0
+        assert milliseconds >= self._watermark
+        self.timeout = milliseconds
+
+
+class Simulated:
+    """Micro-batches of a query with a watermark, in this process and without Spark.
+
+    A task may run twice, and chance says which attempt's rows and state count; or a run of the query ends
+    after some keys of a micro-batch, which is then played again.
+    """
+
+    def __init__(
+        self, schema: pa.Schema, store: Store, seed: int, *, forget_after: str | None = None, **how: Any
+    ) -> None:
+        spark_schema = schema_of(schema.empty_table())
+        plan = make_plan(spark_schema, **{"partition_by": None} | how, store="rocksdb:///unused")
+        self._random, self._store = random.Random(seed), store
+        self._plan, self._schema = plan, arrow_schema(spark_schema, "UTC")
+        self._stream = stream_plan(plan, True, forget_after, False)
+        out = with_results(spark_schema, plan)
+        self._out, self._names = arrow_schema(out, "UTC"), out.names
+        self._marked = schema.field("o").type
+        self.states: dict[bytes, tuple[bytes, int | None]] = {}
+        self.late: list[int] = []
+        self.rows: dict[int, Row] = {}
+        self.batch = self.run = 0
+
+    def play(self, file: pa.Table | None, watermark: int) -> None:
+        """One micro-batch."""
+        arrived: dict[bytes, list[tuple[int, bytes]]] = {}
+        for packed in pack(file.to_batches() if file else [], self._plan.keys, self._schema, self._marked):
+            for row in packed.to_pylist():
+                arrived.setdefault(row["key"], []).append((row["place"], row["packed"]))
+        timed_out = [
+            key
+            for key, (_, timeout) in self.states.items()
+            if key not in arrived and timeout is not None and timeout < watermark
+        ]
+        call = StreamFunction(self._stream, self._schema)
+        if self._chance(0.2):
+            # the run ends after some of the keys
+            for key in [*arrived, *timed_out][:2]:
+                self._attempt(call, key, arrived.get(key), watermark)
+            self.run += 1
+        states, late, rows = dict(self.states), 0.0, []
+        for key in [*arrived, *timed_out]:
+            answers = [self._attempt(call, key, arrived.get(key), watermark)]
+            if self._chance(0.2):
+                answers.append(self._attempt(call, key, arrived.get(key), watermark))
+            state, own_rows, own_late = answers[self._chance(0.5) * (len(answers) - 1)]
+            late += own_late
+            rows += own_rows
+            states.pop(key, None)
+            if state.blob is not None:
+                assert len(state.blob) < 64 << 10
+                states[key] = (state.blob, state.timeout)
+        self.states = states
+        self.late.append(int(late))
+        for row in rows:
+            assert row[NUMBER] not in self.rows, f"row {row[NUMBER]} came out twice"
+            self.rows[row[NUMBER]] = row
+        self.batch += 1
+
+    def _chance(self, share: float) -> bool:
+        return self._random.random() < share
+
+    def _attempt(
+        self, call: StreamFunction, key: bytes, arrived: list[tuple[int, bytes]] | None, watermark: int
+    ) -> tuple[KeyStateOfSpark, list[Row], float]:
+        blob, _ = self.states.get(key, (None, None))
+        state = KeyStateOfSpark(blob, watermark, arrived is None)
+        frame = pd.DataFrame(arrived or [], columns=["place", "packed"])
+        place = Place("query", str(self.run), self.batch, 0)
+        shelf = mock.Mock(store=lambda *_: nullcontext(self._store))
+        with (
+            mock.patch.object(Place, "here", return_value=place),
+            mock.patch.object(function, "SHELF", shelf),
+        ):
+            frames = list(call((key,), iter([frame]), state))  # type: ignore[arg-type]
+        packed = [
+            pa.RecordBatch.from_arrays([pa.array(each["packed"], pa.binary())], ["packed"]) for each in frames
+        ]
+        rows, late = [], 0.0
+        for batch in unpack(packed, self._out, self._names):
+            for row in batch.to_pylist():
+                counts = row.pop(COUNTS)
+                if counts is None:
+                    rows.append(row)
+                else:
+                    late += counts[STREAM_SUMS.index("late")]
+        return state, rows, late
+
+    def blobs(self) -> list[bytes]:
+        return [blob for blob, _ in self.states.values()]
