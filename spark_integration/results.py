@@ -197,7 +197,7 @@ def arrow_type(kind: sql.DataType, zone: str | None) -> pa.DataType:
         return pa.map_(pa.field("key", arrow_type(kind.keyType, zone), nullable=False), value)
     from pyspark.sql.pandas.types import to_arrow_type
 
-    found: pa.DataType = to_arrow_type(kind, timezone=zone or "UTC")
+    found: pa.DataType = to_arrow_type(kind)
     return found
 
 

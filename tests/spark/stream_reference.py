@@ -24,10 +24,18 @@ class Wanted:
 
 
 def wanted_with_watermark(
-    files: Sequence[pa.Table], delay: int, *, end: int | None = None, **how: Any
+    files: Sequence[pa.Table],
+    delay: int,
+    *,
+    end: int | None = None,
+    marks: list[int] | None = None,
+    **how: Any,
 ) -> Wanted:
-    """Rows come out when the watermark has passed them. `delay` is in milliseconds, as its end is."""
-    marks = watermarks(files, delay)
+    """Rows come out when the watermark has passed them.
+
+    `delay` is in milliseconds, as its end is; `marks` are the watermarks themselves, where they are known.
+    """
+    marks = marks or watermarks(files, delay)
     if end is not None:
         marks[-1] = end
     late, on_time, untimed = [], [], []
