@@ -26,7 +26,7 @@ from spark_integration.experiments import jobs
 from spark_integration.rolling import rolling
 
 #: Rows of a micro-batch of the hot key, and of the window when the stream ends.
-BATCH, WINDOW = 100_000, 1 << 23
+BATCH, WINDOW = 100_000, 10_000_000
 KEYS, ROWS_A_KEY, KEY_BATCHES = 50_000, 3, 3
 #: The window's sizes between which seconds a micro-batch should not grow, and by how much they may.
 FIRST, FLAT = 1 << 16, 1.25
@@ -50,7 +50,9 @@ def run(
 ) -> dict[str, Any]:
     """Measures, prints tables to `out`, and returns what `json_file` gets."""
     with TemporaryDirectory(prefix="mta-bench-") as directory:
-        spark = jobs.local_session(2, "1g", Path(directory), {})
+        # Spark forgets the progress of all micro-batches but the last 100
+        settings = {"spark.sql.streaming.numRecentProgressUpdates": "1000"}
+        spark = jobs.local_session(2, "1g", Path(directory), settings)
         bench = _Bench(spark, Path(directory))
         try:
             return run_sections(
@@ -77,13 +79,13 @@ class _Bench:
         batches, state = self._stream(setting, "depth", files, rows, 1, window)
         # the first micro-batch starts the workers, and no row comes out of it
         lengths = [min(number * rows, window) for number in range(len(batches))]
-        sizes = [size for size in (1 << power for power in range(16, 24)) if FIRST <= size <= window]
+        sizes = [size for size in (*(1 << power for power in range(16, 24)), WINDOW) if size <= window]
         medians = {size: _around(size, lengths, batches) for size in sizes}
         reference = medians.get(FIRST)
         for size, seconds in medians.items():
             section.add(
                 "seconds a micro-batch",
-                f"window of 2^{size.bit_length() - 1}",
+                f"window of {size:,}" if size == WINDOW else f"window of 2^{size.bit_length() - 1}",
                 seconds,
                 "s",
                 reference=None if size == FIRST or reference is None else "of 2^16",
