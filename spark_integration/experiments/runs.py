@@ -35,7 +35,8 @@ LOOK = 0.25
 
 #: What is said where memory is short, the more telling first.
 SIGNS = (
-    (NO_HEAP, r"OutOfMemoryError[^\n]*|GC overhead limit[^\n]*"),
+    # Arrow's buffers in the JVM may take as much as the heap may
+    (NO_HEAP, r"OutOf(?:Direct)?MemoryError[^\n]*|GC overhead limit[^\n]*"),
     (NO_WORKER, r"[\w.]*MemoryError(?:: [^\n]*)?|std::bad_alloc|memory allocation of \d+ bytes failed"),
     (NO_WORKER, r"can't start new thread|Resource temporarily unavailable"),
 )

@@ -269,7 +269,10 @@ class Trial:
         return max(_numbers(self.directory / "checkpoint" / log), default=-1)
 
     def _last_of_sink(self) -> int:
-        return max(_numbers(self.directory / "out" / "_spark_metadata"), default=-1)
+        """The last micro-batch that the sink has whole."""
+        out = self.directory / "out"
+        whole = [int(path.parent.name.partition("=")[2]) for path in out.glob("batch=*/_SUCCESS")]
+        return max(whole + _numbers(out / "_spark_metadata"), default=-1)
 
     def _redis(self) -> Any:
         import redis

@@ -90,6 +90,7 @@ def case(worker: int | None = 512) -> Any:
     ("log", "error", "worker", "outcome"),
     [
         ("Terminating due to java.lang.OutOfMemoryError: Java heap space", "", None, "out of heap"),
+        ("", "io.netty.util.internal.OutOfDirectMemoryError: failed to allocate", 512, "out of heap"),
         ("", "SparkOutOfMemoryError: Unable to acquire 65536 bytes", None, "out of heap"),
         ("numpy._ArrayMemoryError: Unable to allocate 9 MiB", "PythonException", 512, "out of worker memory"),
         ("terminate called after throwing 'std::bad_alloc'", "crashed", 512, "out of worker memory"),
