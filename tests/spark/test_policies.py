@@ -2,53 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pytest
+from every_policy import AGGREGATES, NAMES, every_policy, pushed
 from rolled import roll
 
-from mta import AmortizedMTA, monoids, policies
-from mta.policies import Policy
+from mta import monoids, policies
 
-POLICIES: dict[str, Policy] = {
-    "count": policies.CountWindow(5),
-    "time": policies.TimeWindow(7),
-    "either": policies.CountWindow(4) | policies.TimeWindow(9, closed="both"),
-    "sum": policies.While(lambda total, old: total["sum"] - old["sum"] > 30),
-    "sum or count": policies.While(lambda total, old: total["sum"] - old["sum"] > 30)
-    | policies.CountWindow(3),
-    "maximum": policies.OlderThanMaximum("top"),
-    "run": policies.OlderThanLongestRun("run"),
-}
+POLICIES = every_policy(rows=5, span=7, most=30)
 
 
 @pytest.mark.parametrize("algorithm", ["amta", "lmta", "daba"])
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", NAMES)
 def test_policy(name: str, algorithm: str) -> None:
     rng = np.random.default_rng(3)
-    keys, times = (
-        np.repeat([1, 2, 3, 4], [40, 1, 2, 57]),
-        np.concatenate([np.sort(rng.integers(0, 60, n)) for n in (40, 1, 2, 57)]),
-    )
-    values = rng.integers(0, 20, 100)
-    aggregates: dict[str, Any] = {
-        "sum": monoids.Sum("x"),
-        "top": monoids.Max("x"),
-        "run": monoids.LongestIncreasingRun("x"),
-    }
-    table = pa.table({"k": keys, "o": times, "x": values})
-    out = roll(table, policy=POLICIES[name], aggregates=aggregates, algorithm=algorithm, page_size=4, chunk=9)
-    wanted = []
-    for key in (1, 2, 3, 4):
-        window = AmortizedMTA(monoids.Fields(**aggregates), POLICIES[name])
-        mine = keys == key
-        for time, value in zip(times[mine].tolist(), values[mine].tolist(), strict=True):
-            found = window.push({"x": value}, time)
-            wanted.append(found | {"run": found["run"]._asdict()})
-    found = [{each: row[each] for each in aggregates} for row in out.to_pylist()]
-    assert found == wanted
+    counts = {1: 40, 2: 1, 3: 2, 4: 57}
+    keys = np.repeat(list(counts), list(counts.values()))
+    times = np.concatenate([np.sort(rng.integers(0, 60, count)) for count in counts.values()])
+    table = pa.table({"k": keys, "o": times, "x": rng.integers(0, 20, 100)})
+    out = roll(table, policy=POLICIES[name], aggregates=AGGREGATES, algorithm=algorithm, page_size=4, chunk=9)
+    rows = table.to_pylist()
+    wanted = [
+        each for key in counts for each in pushed([row for row in rows if row["k"] == key], POLICIES[name])
+    ]
+    assert [{each: row[each] for each in AGGREGATES} for row in out.to_pylist()] == wanted
 
 
 @pytest.mark.parametrize("algorithm", ["amta", "daba"])

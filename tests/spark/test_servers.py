@@ -10,10 +10,10 @@ from urllib.parse import urlsplit, urlunsplit
 import numpy as np
 import pyarrow as pa
 import pytest
+from every_policy import AGGREGATES, NAMES, every_policy, pushed
 from rolled import roll
 
-from mta import AmortizedMTA, monoids, policies
-from mta.policies import Policy
+from mta import monoids
 from spark_integration import rolling
 from stores import Store, open_store
 
@@ -25,21 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully suppo
 #: Rows of each key; those of the first fill pages of every window.
 ROWS = {1: 1200, 2: 1, 3: 70}
 PAGE_SIZE = 16
-AGGREGATES: dict[str, Any] = {
-    "total": monoids.Sum("x"),
-    "top": monoids.Max("x"),
-    "run": monoids.LongestIncreasingRun("x"),
-}
-POLICIES: dict[str, Policy] = {
-    "count": policies.CountWindow(300),
-    "time": policies.TimeWindow(2000),
-    "either": policies.CountWindow(400) | policies.TimeWindow(1500, closed="both"),
-    "sum": policies.While(lambda total, old: total["total"] - old["total"] > 3000),
-    "sum or count": policies.While(lambda total, old: total["total"] - old["total"] > 3000)
-    | policies.CountWindow(350),
-    "maximum": policies.OlderThanMaximum("top"),
-    "longest run": policies.OlderThanLongestRun("run"),
-}
+POLICIES = every_policy(rows=300, span=2000, most=3000)
 
 
 @pytest.fixture(
@@ -73,19 +59,7 @@ def make_data() -> pa.Table:
     return pa.table({"k": keys, "o": rng.integers(0, 8000, len(keys)), "r": np.arange(len(keys)), "x": x})
 
 
-def pushed(data: pa.Table, policy: Policy) -> dict[int, Any]:
-    """What windows in memory give, row by row."""
-    found = {}
-    for key in ROWS:
-        window = AmortizedMTA(monoids.Fields(**AGGREGATES), policy)
-        mine = (row for row in data.to_pylist() if row["k"] == key)
-        for row in sorted(mine, key=lambda row: (row["o"], row["r"])):
-            result = window.push({"x": row["x"]}, row["o"])
-            found[row["r"]] = result | {"run": result["run"]._asdict()}
-    return found
-
-
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", NAMES)
 def test_policies(server: tuple[str, str], name: str) -> None:
     url, looked_into = server
     data = make_data()
@@ -94,9 +68,10 @@ def test_policies(server: tuple[str, str], name: str) -> None:
     with mock.patch.object(Store, "put_many", autospec=True, side_effect=Store.put_many) as put_many:
         rows = roll(in_order, order_by=["o", "r"], store=url, chunk=50, **how).to_pylist()
     assert put_many.call_count > 10
-    assert {row["r"]: {each: row[each] for each in AGGREGATES} for row in rows} == pushed(
-        data, POLICIES[name]
-    )
+    by_key = [[row for row in in_order.to_pylist() if row["k"] == key] for key in ROWS]
+    wanted = [each for mine in by_key for each in pushed(mine, POLICIES[name])]
+    assert [row["r"] for row in rows] == in_order["r"].to_pylist()
+    assert [{each: row[each] for each in AGGREGATES} for row in rows] == wanted
     if looked_into:
         with open_store(looked_into) as store:
             assert not list(store.list_keys("{spark/"))
