@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import types as sql
 
+from mta.process_memory import memory_figure
 from spark_integration.buffers import last_row
 from stores import Store, Token
 
@@ -139,7 +140,9 @@ class Meter:
             before = batch
         done()
         if before is not None:
-            yield _with_column(before, json.dumps(self._counts | {"peak_memory": peak_memory()}))
+            yield _with_column(
+                before, json.dumps(self._counts | {"peak_memory": memory_figure("VmHWM") or 0})
+            )
 
     @contextmanager
     def timed(self) -> Iterator[None]:
@@ -155,15 +158,6 @@ def _with_column(batch: pa.RecordBatch, text: str | None) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
         [*batch.columns, column], schema=batch.schema.append(pa.field(COLUMN, pa.string()))
     )
-
-
-def peak_memory() -> int:
-    """The largest resident size of this process so far, in bytes; 0 where the system does not tell."""
-    try:
-        with open("/proc/self/status") as status:
-            return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
-    except (OSError, StopIteration):
-        return 0
 
 
 class MeteredStore(Store):

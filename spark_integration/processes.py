@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 import psutil
 
+from mta.process_memory import memory_figure
+
 
 def members(session: int) -> Iterator[int]:
     """Processes of a session that run, those that wait for their parent to take notice of their end aside."""
@@ -43,13 +45,6 @@ def is_java(pid: int) -> bool:
 def is_worker(pid: int) -> bool:
     """Whether a process below a Spark is a Python worker, or the daemon that forks them, smaller than any."""
     return _named(pid, "python")
-
-
-def size(pid: int, name: str) -> int | None:
-    """Bytes of one of Linux's figures of a process, such as VmHWM; None where there is none."""
-    with suppress(OSError), open(f"/proc/{pid}/status") as lines:
-        return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:")), None)
-    return None
 
 
 # -- peaks ------------------------------------------------------------------------------------------------
@@ -94,7 +89,7 @@ def _peaks(pids: Iterable[int]) -> Peaks:
 
 def _peak(pid: int) -> int:
     """Linux keeps the peak; elsewhere it is what the process occupies now."""
-    return size(pid, "VmHWM") or resident(pid)
+    return memory_figure("VmHWM", pid) or resident(pid)
 
 
 def resident(pid: int) -> int:

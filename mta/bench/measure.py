@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from mta.process_memory import memory_figure
+
 PACKAGES = (
     "mta-windows",
     "numpy",
@@ -91,29 +93,18 @@ def interleaved(
 
 def resident() -> int:
     """Bytes of memory that this process occupies now."""
-    return _status("VmRSS") or peak_resident()
+    return memory_figure("VmRSS") or peak_resident()
 
 
 def peak_resident() -> int:
     """The most bytes of memory that this process has occupied."""
-    peak = _status("VmHWM")
+    peak = memory_figure("VmHWM")
     if peak is not None:
         return peak
     import resource
 
     usage = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return usage if sys.platform == "darwin" else usage * 1024
-
-
-def _status(name: str) -> int | None:
-    try:
-        with open("/proc/self/status") as lines:
-            for line in lines:
-                if line.startswith(name + ":"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return None
 
 
 def machine() -> dict[str, Any]:

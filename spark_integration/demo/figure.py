@@ -58,6 +58,5 @@ def save_figure(
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)
-    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
     pyplot.close(figure)

@@ -6,12 +6,12 @@ import resource
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from mta.process_memory import memory_figure
 from spark_integration.buffers import last_row
 from spark_integration.demo.data import AGGREGATES, Stream, in_spark
 from spark_integration.demo.expected import MARK, Expected, mistakes, sampled_rows
@@ -38,9 +38,7 @@ def fresh_worker(spark: SparkSession, window_bytes: int) -> Worker:
     def look(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import spark_integration.task  # noqa: F401
 
-        status = Path("/proc/self/status")
-        lines = status.read_text().splitlines() if status.exists() else []
-        taken = sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmSize"))
+        taken = memory_figure("VmSize") or 0
         try:
             holds = len(np.empty(window_bytes, dtype=np.uint8)) == window_bytes
         except MemoryError:

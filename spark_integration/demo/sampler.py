@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from spark_integration.processes import is_worker, members, resident, size
+from mta.process_memory import memory_figure
+from spark_integration.processes import is_worker, members, resident
 
 #: Seconds between two samples.
 INTERVAL = 0.25
@@ -50,7 +51,9 @@ class Sampler:
         began = time.perf_counter()
         while True:
             workers = [pid for pid in members(self._session) if is_worker(pid)]
-            self.address_space = max([self.address_space, *(size(pid, "VmPeak") or 0 for pid in workers)])
+            self.address_space = max(
+                [self.address_space, *(memory_figure("VmPeak", pid) or 0 for pid in workers)]
+            )
             largest = max((resident(pid) for pid in workers), default=0)
             self.samples.append(Sample(time.perf_counter() - began, largest, self._rows_of_tasks()))
             if stop.wait(INTERVAL):

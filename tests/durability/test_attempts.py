@@ -87,6 +87,13 @@ def begun(
     return Attempted(hold, window, batch, text, run)
 
 
+def first_version(store: Store, name: str, text: str) -> Version:
+    """What the first micro-batch of a window comes to."""
+    first = begun(store, name, None, batch=0)
+    first.push(text)
+    return first.publish()
+
+
 def text_of(store: Store, name: str, version: Version, page_size: int = 2) -> str:
     """What a version holds, all of it read."""
     reader = begun(store, name, version, batch=0, page_size=page_size)
@@ -155,9 +162,7 @@ def test_a_thousand_batches_go_on_under_one_epoch(store: Store, name: str) -> No
 
 
 def test_an_attempt_without_rows_leaves_the_window_as_it_is(store: Store, name: str) -> None:
-    first = begun(store, name, None, batch=0)
-    first.push("abcdef")
-    version = first.publish()
+    version = first_version(store, name, "abcdef")
     again = begun(store, name, version, batch=1, text="abcdef")
     assert again.publish().extents == version.extents
     assert keys_of(store, name) == named(name, version)
@@ -179,9 +184,7 @@ def test_pages_that_came_and_went_within_an_attempt_are_not_left(store: Store, n
 
 @pytest.mark.parametrize("winner", [0, 1])
 def test_either_of_two_attempts_may_win(store: Store, name: str, winner: int) -> None:
-    first = begun(store, name, None, batch=0)
-    first.push("abcdefghij")
-    base = first.publish()
+    base = first_version(store, name, "abcdefghij")
     both = [begun(store, name, base, batch=1, text="abcdefghij") for _ in range(2)]
     for text in ("klm", "no", "pqrs"):
         for attempt in both:
@@ -199,9 +202,7 @@ def test_either_of_two_attempts_may_win(store: Store, name: str, winner: int) ->
 
 
 def test_a_zombie_of_an_earlier_batch_is_refused(store: Store, name: str) -> None:
-    first = begun(store, name, None, batch=0)
-    first.push("abcdef")
-    base = first.publish()
+    base = first_version(store, name, "abcdef")
     zombie = begun(store, name, base, batch=1, text="abcdef")
     second = begun(store, name, base, batch=1, text="abcdef")
     second.push("ghi")
@@ -218,9 +219,7 @@ def test_a_zombie_of_an_earlier_batch_is_refused(store: Store, name: str) -> Non
 
 
 def test_an_attempt_that_fails_takes_its_pages_back(store: Store, name: str) -> None:
-    first = begun(store, name, None, batch=0)
-    first.push("abcdef")
-    base = first.publish()
+    base = first_version(store, name, "abcdef")
     failed = begun(store, name, base, batch=1, text="abcdef")
     failed.push("ghijkl")
     failed.window._pages.flush()  # type: ignore[attr-defined]
@@ -297,9 +296,7 @@ def test_gc_leaves_an_attempt_at_work_alone_until_its_lease_ends(
     store: Store, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attempts, "this_process", lambda: ("elsewhere", 1, 1))
-    first = begun(store, name, None, batch=0)
-    first.push("abcdef")
-    base = first.publish()
+    base = first_version(store, name, "abcdef")
     at_work = begun(store, name, base, batch=1, text="abcdef")
     at_work.push("ghijkl")
     at_work.window._pages.flush()  # type: ignore[attr-defined]
@@ -320,9 +317,7 @@ def test_gc_leaves_an_attempt_at_work_alone_until_its_lease_ends(
 
 
 def test_a_retired_window_leaves_nothing(store: Store, name: str) -> None:
-    first = begun(store, name, None, batch=0)
-    first.push("abcdef")
-    base = first.publish()
+    base = first_version(store, name, "abcdef")
     second = begun(store, name, base, batch=1, text="abcdef")
     second.push("ghi")
     second.publish()
@@ -333,9 +328,7 @@ def test_a_retired_window_leaves_nothing(store: Store, name: str) -> None:
 
 
 def test_a_window_that_began_anew_is_not_retired(store: Store, name: str) -> None:
-    first = begun(store, name, None, batch=0)
-    first.push("abcdef")
-    old = first.publish()
+    old = first_version(store, name, "abcdef")
     retire(store, name, 1)
     anew = begun(store, name, None, batch=1)
     anew.push("xyz")
@@ -347,9 +340,7 @@ def test_a_window_that_began_anew_is_not_retired(store: Store, name: str) -> Non
 
 
 def test_a_zombie_does_not_bring_a_retired_window_back(store: Store, name: str) -> None:
-    first = begun(store, name, None, batch=0)
-    first.push("abcdef")
-    base = first.publish()
+    base = first_version(store, name, "abcdef")
     zombie = begun(store, name, base, batch=1, text="abcdef")
     zombie.push("ghijkl")
     zombie.window._pages.flush()  # type: ignore[attr-defined]

@@ -59,6 +59,14 @@ def make_data() -> pa.Table:
     return pa.table({"k": keys, "o": rng.integers(0, 8000, len(keys)), "r": np.arange(len(keys)), "x": x})
 
 
+def check_nothing_is_left(url: str) -> None:
+    """On a server; an embedded store is gone with its task."""
+    if url:
+        with open_store(url) as store:
+            assert not list(store.list_keys("{spark/"))
+            assert not list(store.list_roots("spark/"))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_policies(server: tuple[str, str], name: str) -> None:
     url, looked_into = server
@@ -72,10 +80,7 @@ def test_policies(server: tuple[str, str], name: str) -> None:
     wanted = [each for mine in by_key for each in pushed(mine, POLICIES[name])]
     assert [row["r"] for row in rows] == in_order["r"].to_pylist()
     assert [{each: row[each] for each in AGGREGATES} for row in rows] == wanted
-    if looked_into:
-        with open_store(looked_into) as store:
-            assert not list(store.list_keys("{spark/"))
-            assert not list(store.list_roots("spark/"))
+    check_nothing_is_left(looked_into)
 
 
 def test_a_window_over_all_rows(spark: SparkSession, server: tuple[str, str]) -> None:
@@ -88,7 +93,4 @@ def test_a_window_over_all_rows(spark: SparkSession, server: tuple[str, str]) ->
     peaks = [row.peak for row in out.orderBy("o").collect()]
     views = np.lib.stride_tricks.sliding_window_view(np.concatenate([np.full(7_999, -1), x]), 8_000)
     assert peaks == views.max(axis=1).tolist()
-    if looked_into:
-        with open_store(looked_into) as store:
-            assert not list(store.list_keys("{spark/"))
-            assert not list(store.list_roots("spark/"))
+    check_nothing_is_left(looked_into)
