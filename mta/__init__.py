@@ -3,6 +3,7 @@
 from mta import monoids, policies
 from mta.amortized import AmortizedMTA
 from mta.errors import (
+    ConcurrentUse,
     EmptyWindowError,
     Fenced,
     ManifestCorrupt,
@@ -20,6 +21,7 @@ from mta.log import LogMTA
 
 __all__ = [
     "AmortizedMTA",
+    "ConcurrentUse",
     "EmptyWindowError",
     "Fenced",
     "LogMTA",

@@ -11,7 +11,7 @@ was the tail when the pair was last recomputed: the same cost, amortised, and no
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from mta.batch import Outcome
 from mta.enforcement import NEAR
@@ -19,20 +19,29 @@ from mta.manifest import Version
 from mta.policies import Limits
 from mta.stack import Stack
 from mta.states import NOTHING
-from mta.window import MonoidTreeAggregator
+from mta.window import Added, Front, MonoidTreeAggregator, Since
 
 #: R0 has to be read off the stack's leaves: a batch has moved the head.
 _STALE: Any = object()
 
 
+class Ready(NamedTuple):
+    """What is ready at a front: Stack, R0, and what R0 becomes after each eviction from the head's page."""
+
+    stack: Stack
+    r0: Any
+    coming: list[Any]
+    #: how many of `coming` are left
+    left: int
+
+
 class AmortizedMTA(MonoidTreeAggregator):
     """A sliding window with amortised O(1) insertion and eviction, and bulk eviction in O(log n)."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._stack = Stack(self._forest)
+    def _begin(self) -> None:
+        super()._begin()
+        self._stack = Stack(self._forest, 0)
         self._r0: Any = NOTHING
-        self._r1: Any = NOTHING
         #: what R0 becomes after each eviction from the head's page, to be popped in that order
         self._coming: list[Any] = []
         limits = self._limits
@@ -42,16 +51,39 @@ class AmortizedMTA(MonoidTreeAggregator):
         self._only_count = limits.count if limits == Limits(count=limits.count) else None
 
     def push(self, value: Any, time: float | None = None) -> Any:
+        head, tail = self._head, self._tail
         row, state, time = self._admit(value, time)
         ahead = self._ahead
-        if not ahead or not self._leaves_alone(ahead[-1], time):
-            return self._push(row, state, time)
+        if not ahead or not self._leaves_alone(ahead[-1], time) or not (tail + 1) & self._mask:
+            return self._push((head, tail), row, state, time)
         # what happens nearly always: one element goes, and the Stack has what R0 is then
-        self._oldest = ahead.pop()
-        self._r0 = r0 = self._coming.pop()
-        self._head += 1
-        self._insert(row, state, time)
-        return self._lower(self._combine(r0, self._r1))
+        coming, younger = self._coming, self._younger
+        younger = state if younger is NOTHING else self._combine(younger, state)
+        oldest, r0 = ahead[-1], coming[-1]
+        result = self._lower(self._combine(r0, younger))
+        leaves = self._forest.tails[0]
+        times, entries = leaves.times, leaves.entries
+        # as in `_commit`: nothing is called from here on
+        if self._head != head or self._tail != tail:
+            raise self._concurrent_use()
+        del ahead[-1]
+        del coming[-1]
+        times += (time,)
+        entries += (row,)
+        self._head, self._oldest, self._r0 = head + 1, oldest, r0
+        self._tail, self._youngest, self._younger = tail + 1, time, younger
+        return result
+
+    def evict(self, k: int = 1) -> None:
+        if type(k) is int and k == 1 and self._ahead and not self._closed:
+            # as in `_commit`: nothing is called from here on
+            ahead, coming = self._ahead, self._coming
+            self._oldest, self._r0 = ahead[-1], coming[-1]
+            del ahead[-1]
+            del coming[-1]
+            self._head += 1
+        else:
+            super().evict(k)
 
     def _leaves_alone(self, second: Any, time: Any) -> bool:
         """Whether the oldest element, and not the second oldest, goes when one with this time comes."""
@@ -62,82 +94,78 @@ class AmortizedMTA(MonoidTreeAggregator):
         return count is not None and self._tail + 1 - self._head - count == 1
 
     def _total(self) -> Any:
-        r0, r1 = self._r0, self._r1
-        if r0 is _STALE:
-            self._ahead = self._seek(self._head)
-            self._ahead.pop()
-            r0, r1 = self._r0, self._r1
-        if r0 is NOTHING:
-            return self.monoid.identity if r1 is NOTHING else r1
-        return r0 if r1 is NOTHING else self._combine(r0, r1)
+        self._make_ready()
+        total = self._layout.join(self._r0, self._younger)
+        return self.monoid.identity if total is NOTHING else total
 
-    def _insert(self, row: Any, state: Any, time: Any) -> None:
-        r1 = self._r1
-        r1 = state if r1 is NOTHING else self._combine(r1, state)
-        self._forest.append(time, row)
-        self._r1 = r1
-        if self._tail == self._head:
-            self._oldest = time
-        self._tail += 1
-        self._youngest = time
+    def _make_ready(self) -> None:
+        """Reads R0 off the leaves where a batch has moved the head."""
+        if self._r0 is _STALE:
+            since = self._head, self._tail
+            ahead, ready = self._sought(self._head)
+            front = Front(self._head, ahead[-1], ahead, len(ahead) - 1, ready)
+            younger = self._kept_younger(front)
+            self._commit(since, front, Added(self._forest.tails, (), (), since[1], self._youngest, younger))
 
-    def _older(self, head: int) -> Any:
-        if self._r0 is _STALE and head == self._head:
-            self._total()
+    def _ready(self) -> Any:
+        self._make_ready()
+        return Ready(self._stack, self._r0, self._coming, len(self._coming))
 
-    def _insert_and_answer(self, row: Any, state: Any, time: Any, older: Any) -> Any:  # noqa: ARG002
-        self._insert(row, state, time)
-        return self._total()
+    def _stepped(self, k: int) -> Any:
+        left = len(self._coming) - k
+        return Ready(self._stack, self._coming[left], self._coming, left)
 
-    def _extended(self, younger: Any) -> None:
-        self._r1 = younger
-
-    def _step(self, k: int) -> None:
-        coming = self._coming
-        del coming[len(coming) - k + 1 :]
-        self._r0 = coming.pop()
-
-    def _seek(self, head: int) -> list[Any]:
+    def _sought(self, head: int) -> tuple[list[Any], Any]:
         stack = self._stack.copy()
         leaves = stack.seek(head)
-        coming: list[Any] = []
         if head > self._head + NEAR:
-            r0, stop = leaves.total(self._layout, head), head + 1
-        else:
-            coming = leaves.stack(self._layout, head)
-            r0, stop = coming.pop(), leaves.stop
-        if stack.boundary != self._stack.boundary:
-            self._r1 = NOTHING
-        self._stack, self._r0, self._coming = stack, r0, coming
-        return leaves.times(head, stop)
+            return leaves.times(head, head + 1), Ready(stack, leaves.total(self._layout, head), [], 0)
+        coming = leaves.stack(self._layout, head)
+        return leaves.times(head, leaves.stop), Ready(stack, coming[-1], coming, len(coming) - 1)
 
-    def _clear(self) -> None:
-        self._stack = Stack(self._forest)
-        self._r0 = self._r1 = NOTHING
-        self._coming = []
+    def _nothing_ready(self, head: int) -> Any:
+        return Ready(Stack(self._forest, head), NOTHING, [], 0)
+
+    def _ready_after(self, outcome: Outcome) -> Any:
+        walker = outcome.walker
+        if walker is None:
+            return self._nothing_ready(outcome.head)
+        return Ready(walker, self._r0 if walker.leaves is None else _STALE, [], 0)
+
+    def _with_state(self, front: Front, state: Any) -> tuple[Any, Any]:
+        younger = self._followed_by(self._kept_younger(front), state)
+        return younger, self._layout.join(front.ready.r0, younger)
+
+    def _walker(self) -> Stack:
+        if self._stack.leaves is None:
+            self._make_ready()
+        return self._stack.copy()
+
+    def _kept_younger(self, front: Front) -> Any:
+        return self._younger if front.ready.stack.boundary == self._stack.boundary else NOTHING
+
+    def _followed_by(self, younger: Any, state: Any) -> Any:
+        return state if younger is NOTHING else self._combine(younger, state)
+
+    def _commit(self, since: Since, front: Front, added: Added) -> None:
+        head, oldest, ahead, left, (stack, r0, coming, coming_left) = front
+        tails, times, entries, tail, youngest, younger = added
+        forest, leaves = self._forest, tails[0]
+        leaf_times, leaf_entries = leaves.times, leaves.entries
+        # nothing is called from here on
+        if (self._head, self._tail) != since:
+            raise self._concurrent_use()
+        del ahead[left:]
+        del coming[coming_left:]
+        leaf_times += times
+        leaf_entries += entries
+        forest.tails = tails
+        self._head, self._oldest, self._ahead = head, oldest, ahead
+        self._stack, self._r0, self._coming = stack, r0, coming
+        self._tail, self._youngest, self._younger = tail, youngest, younger
 
     def _load(self, version: Version) -> None:
         super()._load(version)
-        self._stack = Stack(self._forest)
+        self._stack = Stack(self._forest, version.tail)
         if version.head < version.tail:
             self._r0 = _STALE
-
-    def _walker(self) -> Stack:
-        if self._r0 is _STALE and self._stack.leaves is None:
-            self._total()
-        return self._stack.copy()
-
-    def _younger(self) -> Any:
-        return self._r1
-
-    def _adopt(self, outcome: Outcome) -> None:
-        self._coming = []
-        self._r1 = outcome.younger
-        if outcome.walker is None:
-            self._stack = Stack(self._forest)
-            self._stack.boundary = outcome.head
-            self._r0 = NOTHING
-        else:
-            self._stack = outcome.walker
-            if outcome.walker.leaves is not None:
-                self._r0 = _STALE

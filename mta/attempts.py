@@ -19,7 +19,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from mta.errors import Fenced
-from mta.manifest import DOCUMENTS, PART, Attempt, Extents, Root, Version, decode_root, encode_root
+from mta.manifest import (
+    DOCUMENTS,
+    PART,
+    Attempt,
+    Extents,
+    Root,
+    Version,
+    decode_root,
+    encode_root,
+    pack_version,
+)
 from mta.ownership import next_epoch, surely_dead, this_process
 from mta.ranges import without
 from stores import Conflict, Store, Token, page_key
@@ -82,7 +92,7 @@ class AttemptHold:
             assert self.extents is not None
             if self._base is None:
                 self.extents = Extents(((epoch, None),), self._shift)
-            elif epoch != self.extents.ends[-1][0]:
+            elif epoch != self.extents.open:
                 self.extents = self.extents.taken_over(self._base.tail, epoch)
             self.root = replace(self.root, epoch=epoch)
             self._clear(root.retained, claimed.retained)
@@ -115,9 +125,10 @@ class AttemptHold:
         if self._base is None or len(root.attempts) != 1:
             return False
         last = root.attempts[0]
-        open_epoch = self._base.extents.ends[-1][0]
-        return (
-            last.version is not None and last.batch < self._batch and last.epoch == open_epoch == root.epoch
+        if last.version is None or last.batch >= self._batch or last.epoch != root.epoch:
+            return False
+        return self._base.extents.open == root.epoch and pack_version(last.version) == pack_version(
+            self._base
         )
 
     def commit(self, version: Version, monoid: str, policy: str) -> None:
@@ -182,25 +193,30 @@ class AttemptHold:
 
     # -- keys -------------------------------------------------------------------------------------------
 
-    def prefix_to_write(self, tier: int) -> str:
-        self.claim()
-        return page_prefix(self._name, self.root.epoch, tier)
-
-    def prefix_to_read(self, tier: int, number: int) -> str:
+    def prefix(self, tier: int, number: int) -> str:
         assert self.extents is not None
         return page_prefix(self._name, self.extents.epoch_of(tier, number), tier)
 
-    def ranges(self, tier: int, start: int, stop: int) -> list[tuple[str, int, int]]:
-        assert self.extents is not None
-        return [
-            (page_prefix(self._name, epoch, tier), first, last)
-            for epoch, first, last in self.extents.ranges(tier, start, stop)
-        ]
+    def can_withdraw(self) -> bool:
+        return self.wrote and self.extents is not None and self.root.has(self.extents.open + 1)
 
-    def needed(self, tier: int) -> list[range]:
+    def withdraw(self, tail: int) -> None:
+        assert self.extents is not None
+        self.extents = self.extents.taken_over(tail, self.extents.open + 1)
+
+    def prefixes(self, tier: int, pages: range) -> list[tuple[str, range]]:
+        assert self.extents is not None
+        return self.extents.prefixes(self._name, tier, pages)
+
+    def needed(self, tier: int) -> list[tuple[str, range]]:
         if self._base is None:
             return []
-        return [range(start, stop) for each, start, stop in self._base.pages() if each == tier]
+        return [
+            found
+            for each, start, stop in self._base.pages()
+            if each == tier
+            for found in self._base.extents.prefixes(self._name, tier, range(start, stop))
+        ]
 
     def check_hold(self) -> None:
         """Raises Fenced if this attempt was given up."""
@@ -257,7 +273,7 @@ def _named(versions: Iterable[Version]) -> Pages:
                 add(epoch, tier, first, last)
         for tail in version.tails:
             for part in tail.parts:
-                add(part.epoch, PART | part.tier, part.start, part.start + 1)
+                add(part.epoch, PART | part.tier, part.serial, part.serial + 1)
         for epoch, first, last in version.documents:
             add(epoch, DOCUMENTS, first, last)
     return named

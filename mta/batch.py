@@ -121,7 +121,7 @@ class _Walk:
         self._window, self._heads = window, heads
         self.stack = window._walker()
         #: the aggregate from the stack's boundary to the batch, and that of the batch's rows so far
-        self._between = window._younger()
+        self._between = window._younger
         self._so_far: Any = NOTHING
         self.head = window._head
         self.oldest = window._oldest

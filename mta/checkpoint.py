@@ -8,11 +8,10 @@ sizes of the window and of its pages.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from mta import packing
 from mta.codec import decode_run, encode_run
-from mta.errors import ManifestMismatch, PageCorrupt, PagesLost
+from mta.errors import ConcurrentUse, ManifestMismatch, PageCorrupt, PagesLost
 from mta.levels import Tail
 from mta.manifest import Extents, Part, Root, SavedTail, Version
 from mta.monoids.base import Monoid
@@ -28,6 +27,16 @@ INLINE = 640
 
 #: A tail in more parts than this is written as one again, so that a manifest stays small.
 MOST_PARTS = 256
+
+
+class Content(NamedTuple):
+    """What a window holds beside its full pages."""
+
+    head: int
+    tail: int
+    oldest: Any
+    youngest: Any
+    tails: list[Tail]
 
 
 class Hold(Protocol):
@@ -55,33 +64,39 @@ class Checkpoints:
         self._inline = inline
         self._tails: tuple[SavedTail, ...] = ()
         self._parts: set[Part] = set()
+        self._next_part = 0
 
     # -- out --------------------------------------------------------------------------------------------
 
-    def commit(self, window: MonoidTreeAggregator, offset: Any) -> Version:
-        """Commits the window as it is, whose full pages are in the store."""
+    def commit(self, window: MonoidTreeAggregator, content: Content, offset: Any) -> Version:
+        """Commits what a window holds, whose full pages are in the store."""
         self._ownership.claim()
-        version = self.version(window, self._ownership.root.next_version, offset)
+        version = self.version(content, self._ownership.root.next_version, offset)
+        # if the answer is lost, this commit may count or the one before: the next names no part of either
+        self._tails = ()
         self._ownership.commit(version, window.monoid.fingerprint(), fingerprint(window.policy))
         self._tails = version.tails
         return version
 
-    def version(self, window: MonoidTreeAggregator, number: int, offset: Any) -> Version:
-        """The window as it is. Its full pages are in the store, and after this the parts of its tails."""
+    def version(self, content: Content, number: int, offset: Any) -> Version:
+        """What a window holds. Its full pages are in the store, and after this the parts of its tails."""
         ownership = self._ownership
         documents: dict[str, bytes] = {}
-        tails = tuple(self._save_tail(tail, documents) for tail in window._forest.tails)
+        tails = tuple(self._save_tail(tail, documents) for tail in content.tails)
+        if content.tails[0].stop != content.tail:
+            raise ConcurrentUse(f"another thread changed the window {self._name!r} during its checkpoint")
         self._store.put_many(documents)
         assert ownership.extents is not None
         return Version(
             number=number,
-            head=window._head,
-            tail=window._tail,
-            oldest=window.oldest,
-            youngest=window._youngest,
-            offset=packing.pack(offset),
-            extents=ownership.extents.behind(min(window._head, ownership.root.first_needed() or 0)),
+            head=content.head,
+            tail=content.tail,
+            oldest=content.oldest,
+            youngest=content.youngest,
+            offset=offset,
+            extents=ownership.extents.behind(min(content.head, ownership.root.first_needed() or 0)),
             tails=tails,
+            next_part=self._next_part,
         )
 
     def _save_tail(self, tail: Tail, documents: dict[str, bytes]) -> SavedTail:
@@ -97,10 +112,11 @@ class Checkpoints:
             return SavedTail(tail.start, last.parts, data, tail.stop - saved.saved)
         older = last.parts
         if len(older) >= MOST_PARTS:
-            # all in one, which has the key of the first if the epoch is the same: its entries are there
             older, data = (), self._encoded(tail, tail.start)
         self._ownership.claim()
-        part = Part(tail.tier, self._ownership.root.epoch, older[-1].stop if older else tail.start, tail.stop)
+        start = older[-1].stop if older else tail.start
+        part = Part(tail.tier, self._ownership.root.epoch, self._next_part, start, tail.stop)
+        self._next_part += 1
         documents[part.key(self._name)] = data
         self._parts.add(part)
         return SavedTail(tail.start, (*older, part))
@@ -115,11 +131,9 @@ class Checkpoints:
         named = {
             part for version in self._ownership.root.versions for tail in version.tails for part in tail.parts
         }
-        # a part whose commit failed has the key of the longer one that was written in its place
-        needed = {part.key(self._name) for part in named}
-        gone = {part.key(self._name) for part in self._parts} - needed
+        gone = self._parts - named
         self._parts &= named
-        return sorted(gone)
+        return sorted(part.key(self._name) for part in gone)
 
     # -- in ---------------------------------------------------------------------------------------------
 
@@ -132,7 +146,7 @@ class Checkpoints:
             load_tail(self._store, self._name, self._layout, tier, saved, found)
             for tier, saved in enumerate(version.tails)
         ]
-        self._tails = version.tails
+        self._tails, self._next_part = version.tails, version.next_part
         self._parts = {
             part for old in self._ownership.root.versions for tail in old.tails for part in tail.parts
         }
@@ -152,20 +166,21 @@ def load_tail(
                 f"{what} is not in {store!r} (key {part.key(name)!r}); the store "
                 "lost it: restore another version, or start the window anew"
             )
-        _append(layout, tail, data, name, part, what)
+        tail = _followed(layout, tail, data, name, part, what)
     if saved.inline:
-        part = Part(tier, 0, saved.saved, saved.saved + saved.inline_count)
-        _append(layout, tail, saved.inline, name, part, f"the tail of tier {tier} of window {name!r}")
+        part = Part(tier, 0, 0, saved.saved, saved.saved + saved.inline_count)
+        tail = _followed(
+            layout, tail, saved.inline, name, part, f"the tail of tier {tier} of window {name!r}"
+        )
     return tail
 
 
-def _append(layout: Layout, tail: Tail, data: bytes, name: str, part: Part, what: str) -> None:
+def _followed(layout: Layout, tail: Tail, data: bytes, name: str, part: Part, what: str) -> Tail:
     times, run = decode_run(layout, data, _identity(name, part.tier, part.start), tail.tier, what)
-    # a part that was written, but not committed, may have been written again with more behind it
     count = part.stop - part.start
-    if len(times) < count:
+    if len(times) != count:
         raise PageCorrupt(f"{what} holds {len(times)} entries, and the manifest names {count}")
-    tail.append_run(times[:count], layout.cut(run, 0, count))
+    return tail.followed(times, run)
 
 
 def _identity(name: str, tier: int, start: int) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Times that a window accepts: whole or real numbers that are finite and fit in 64 bits."""
+"""What a window accepts as times, which are numbers that are finite and fit in 64 bits, and as options."""
 
 from __future__ import annotations
 
@@ -7,9 +7,38 @@ from typing import Any
 import numpy as np
 
 from mta.errors import OutOfOrderError
-from mta.monoids.base import Array, column_of
+from mta.monoids.base import Array, ColumnarMonoid, Monoid, column_of
 
 MAX_TIME = 2**63 - 1
+
+#: Entries a page. A call to NumPy or to a store has a fixed cost, so pages of columns are large.
+COLUMN_PAGE, OBJECT_PAGE = 1 << 14, 1 << 10
+
+
+def check_page_size(monoid: Monoid, page_size: Any) -> int:
+    if page_size is None:
+        return COLUMN_PAGE if isinstance(monoid, ColumnarMonoid) else OBJECT_PAGE
+    if isinstance(page_size, bool) or not isinstance(page_size, int):
+        raise TypeError(f"page_size is a whole number, got {page_size!r}")
+    if page_size < 2 or page_size & (page_size - 1):
+        raise ValueError(f"page_size is a power of two and at least 2, got {page_size}")
+    return page_size
+
+
+def check_retain(retain: Any) -> None:
+    if isinstance(retain, bool) or not isinstance(retain, int):
+        raise TypeError(f"retain is a whole number of checkpoints that stay readable, got {retain!r}")
+    if retain < 1:
+        raise ValueError(f"retain is at least 1, since the last checkpoint stays readable, got {retain}")
+
+
+def check_lease(lease: Any) -> None:
+    if lease is None:
+        return
+    if isinstance(lease, bool) or not isinstance(lease, (int, float)):
+        raise TypeError(f"lease is a number of seconds or None, got {lease!r}")
+    if not 0 < lease < MAX_TIME:
+        raise ValueError(f"lease is a finite number of seconds above 0, got {lease!r}")
 
 
 def check_time(time: Any) -> int | float:

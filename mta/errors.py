@@ -19,6 +19,10 @@ class WindowClosed(WindowError):
     """The window was closed."""
 
 
+class ConcurrentUse(WindowError, RuntimeError):
+    """Two threads were in one window at once; the call of this one has not happened."""
+
+
 class PageError(WindowError):
     """A page of the window cannot be used; the window refuses to answer rather than answer wrongly."""
 

@@ -27,7 +27,14 @@ LARGE_PAGE = 256
 class PageSource(Protocol):
     """Where full pages are kept: in the process, or in a store."""
 
-    def put(self, tier: int, number: int, page: Page) -> None: ...
+    def put(self, tier: int, number: int, page: Page) -> None:
+        """Takes a full page whose elements are about to come into the window."""
+
+    def settle(self, tail: int) -> None:
+        """All elements before `tail` are in the window, or were."""
+
+    def take_back(self, tail: int) -> None:
+        """The elements from `tail` on, of which pages were put, did not come in."""
 
     def fetch(self, wanted: Sequence[tuple[int, int]]) -> list[Page]:
         """Pages by tier and number, in one round trip at most."""
@@ -40,8 +47,8 @@ class PageSource(Protocol):
     def drop_below(self, tier: int, number: int) -> None:
         """Pages of a tier before a number will not be read again."""
 
-    def admit(self) -> None:
-        """Waits until there is room for more pages."""
+    def admit(self, tail: int) -> None:
+        """Waits until there is room for more pages; `tail` elements are in the window or were."""
 
     def close(self) -> None: ...
 
@@ -57,7 +64,6 @@ class Piece(NamedTuple):
 class Growth(NamedTuple):
     """New entries of one tier: the pages they fill, what is left over, and the entries of the tier above."""
 
-    tail: Tail
     pages: list[Page]
     rest_times: Array
     rest: Run
@@ -80,47 +86,42 @@ class Forest:
         return self.tails[0].stop
 
     # -- growing ----------------------------------------------------------------------------------------
+    #
+    # What the forest comes to is made first, with full pages handed to the page source, and the new tails
+    # are put in place of the old by whoever asked for them, in one step together with what else changes.
 
-    def append(self, time: Any, row: Any) -> None:
-        """Adds one element. Nothing is added if the monoid fails on a page that this fills."""
-        leaves = self.tails[0]
-        leaves.append(time, row)
-        if len(leaves) == self.page_size:
-            try:
-                filled = self._filled(leaves)
-            except BaseException:
-                leaves.pop()
-                raise
-            for tail, page, last, total in filled:
-                self.pages.put(tail.tier, tail.start >> self.shift, page)
-                tail.next_page()
-                self._tail(tail.tier + 1).append(last, total)
-
-    def _filled(self, tail: Tail) -> list[tuple[Tail, Page, Any, Any]]:
-        """The pages that a full tail of leaves makes, up the tiers, each with its last time and aggregate."""
-        filled = []
-        page = tail.page()
-        while True:
+    def with_one(self, time: Any, row: Any) -> list[Tail]:
+        """The tails with an element that fills a page."""
+        tails = list(self.tails)
+        last, total = time, row
+        for tier, tail in enumerate(self.tails):
+            if len(tail) + 1 < self.page_size:
+                tails[tier] = tail.followed(column_of([last]), self.layout.gather([total]))
+                return tails
+            page = tail.filled(last, total)
             last, total = page.times[-1:].tolist()[0], self._fold(page)
-            filled.append((tail, page, last, total))
-            if tail.tier + 1 == len(self.tails) or len(self.tails[tail.tier + 1]) + 1 < self.page_size:
-                return filled
-            tail = self.tails[tail.tier + 1]
-            page = tail.followed_by(column_of([last]), self.layout.gather([total]))
+            self.pages.put(tier, tail.start >> self.shift, page)
+            tails[tier] = tail.next(self.page_size)
+        tails.append(self._new_tail(len(tails)).followed(column_of([last]), self.layout.gather([total])))
+        return tails
 
-    def extend(self, times: Array, run: Run) -> None:
-        """Adds a run of elements. Nothing is added if the monoid fails on a page that they fill."""
-        growths: list[Growth] = []
+    def with_run(self, times: Array, run: Run) -> list[Tail]:
+        """The tails with a run of elements."""
+        tails = list(self.tails)
+        tier = 0
         while len(times):
-            growth = self._growth(self._tail(len(growths)), times, run)
-            growths.append(growth)
+            if tier == len(tails):
+                tails.append(self._new_tail(tier))
+            tail = tails[tier]
+            growth = self._growth(tail, times, run)
+            for number, page in enumerate(growth.pages, tail.start >> self.shift):
+                self.pages.put(tier, number, page)
+            if growth.pages:
+                tail = tail.next(len(growth.pages) << self.shift)
+            tails[tier] = tail.followed(growth.rest_times, growth.rest)
             times, run = growth.last_times, growth.totals
-        for tail, pages, rest_times, rest, _, _ in growths:
-            for number, page in enumerate(pages, tail.start >> self.shift):
-                self.pages.put(tail.tier, number, page)
-            if pages:
-                tail.next_page(len(pages) << self.shift)
-            tail.append_run(rest_times, rest)
+            tier += 1
+        return tails
 
     def coming_pages(self, times: Array, run: Run) -> list[tuple[int, Page]]:
         """The pages of leaves, by number, that `extend` will make of this run alone."""
@@ -136,7 +137,7 @@ class Forest:
         size, layout, count = self.page_size, self.layout, len(times)
         first = -len(tail) % size
         if first > count:
-            return Growth(tail, [], times, run, times[:0], None)
+            return Growth([], times, run, times[:0], None)
         pages = self._pages(tail.tier, times[first:], layout.cut(run, first, count))
         done = first + len(pages) * size
         # copies, since views would keep the times of the whole batch
@@ -151,7 +152,7 @@ class Forest:
                 self._totals(pages[-(done - first) // size :], tail.tier, layout.cut(run, first, done))
             )
         rest = layout.cut(run, done, count)
-        return Growth(tail, pages, times[done:], rest, last_times, layout.concat(totals) if totals else None)
+        return Growth(pages, times[done:], rest, last_times, layout.concat(totals) if totals else None)
 
     def _pages(self, tier: int, times: Array, run: Run) -> list[Page]:
         size, cut = self.page_size, self.layout.cut
@@ -173,11 +174,9 @@ class Forest:
     def _fold(self, page: Page) -> Any:
         return self.layout.fold(page.states(self.layout))
 
-    def _tail(self, tier: int) -> Tail:
-        if tier == len(self.tails):
-            self.tails.append(Tail(self.layout, tier))
-            self.pages.reserve(2 * len(self.tails) + 4)
-        return self.tails[tier]
+    def _new_tail(self, tier: int) -> Tail:
+        self.pages.reserve(2 * (tier + 1) + 4)
+        return Tail(self.layout, tier)
 
     # -- reading ----------------------------------------------------------------------------------------
 

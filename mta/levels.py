@@ -12,9 +12,9 @@ from mta.states import Layout, Run
 
 
 class Tail:
-    """The entries of a tier that do not fill a page yet, appended one by one or a run at a time.
+    """The entries of a tier that do not fill a page yet, added one by one or a run at a time.
 
-    Single entries are kept in plain lists, because that is what appends fastest, and are made a run when
+    Single entries are kept in plain lists, because that is what grows fastest, and are made a run when
     one is needed.
     """
 
@@ -38,35 +38,40 @@ class Tail:
     def stop(self) -> int:
         return self.start + self._packed + len(self.entries)
 
-    def append(self, time: Any, entry: Any) -> None:
-        self.times.append(time)
-        self.entries.append(entry)
-
-    def pop(self) -> None:
-        """Takes back the entry that was appended last, whether or not it was made part of a run since."""
-        if self.entries:
-            self.entries.pop()
-            self.times.pop()
-            return
-        times, run = self._runs[-1]
-        self._runs[-1] = (times[:-1], self._layout.cut(run, 0, len(times) - 1))
-        self._packed -= 1
-
-    def append_run(self, times: Array, run: Run) -> None:
+    def followed(self, times: Array, run: Run) -> Tail:
+        """A tail of these entries and others behind them, which fill no page; this one stays as it is."""
+        twin = Tail(self._layout, self.tier, self.start)
+        twin._runs = self._packed_runs()
+        twin._packed = len(self)
+        twin._pyramid = self._pyramid
         if len(times):
-            self._pack()
-            self._runs.append((times, run))
-            self._packed += len(times)
+            twin._runs.append((times, run))
+            twin._packed += len(times)
+        return twin
+
+    def next(self, entries: int) -> Tail:
+        """The tail behind the full pages that so many entries make."""
+        return Tail(self._layout, self.tier, self.start + entries)
 
     def page(self) -> Page:
         """All entries, as a page that is not full."""
         self._pack()
-        if not self._runs:
-            self._runs = [(column_of([]), self._gather([]))]
-        if len(self._runs) > 1:
-            times = np.concatenate([times for times, _ in self._runs])
-            self._runs = [(times, self._layout.concat([run for _, run in self._runs]))]
+        if len(self._runs) != 1:
+            self._runs = [self._joined(self._runs)]
         return Page(self.tier, *self._runs[0])
+
+    def filled(self, time: Any, entry: Any) -> Page:
+        """The page that one more entry fills; nothing is added."""
+        if not self._runs:
+            return Page(self.tier, column_of([*self.times, time]), self._gather([*self.entries, entry]))
+        return Page(
+            self.tier, *self._joined([*self._packed_runs(), (column_of([time]), self._gather([entry]))])
+        )
+
+    def _joined(self, runs: list[tuple[Array, Run]]) -> tuple[Array, Run]:
+        if not runs:
+            return column_of([]), self._gather([])
+        return np.concatenate([times for times, _ in runs]), self._layout.concat([run for _, run in runs])
 
     def part(self, start: int, stop: int) -> Page:
         """Some of the entries (by absolute number), at a cost in proportion to them where they are young."""
@@ -97,17 +102,20 @@ class Tail:
         page = self.page()
         return Page(self.tier, np.concatenate((page.times, times)), self._layout.concat([page.run, run]))
 
-    def next_page(self, entries: int | None = None) -> None:
-        """Starts the page after a full one, or after the full pages that so many entries make."""
-        self.start += len(self) if entries is None else entries
-        self.entries, self.times, self._runs, self._packed = [], [], [], 0
-        self._pyramid = None
-
     def _pack(self) -> None:
-        if self.entries:
-            self._runs.append((column_of(self.times), self._gather(self.entries)))
-            self._packed += len(self.entries)
-            self.entries, self.times = [], []
+        count = len(self.entries)
+        if count:
+            packed = self._packed_runs()
+            # nothing is called from here on, so that an interrupt comes before or after
+            self._runs = packed
+            self._packed += count
+            del self.entries[:count]
+            del self.times[:count]
+
+    def _packed_runs(self) -> list[tuple[Array, Run]]:
+        if not self.entries:
+            return list(self._runs)
+        return [*self._runs, (column_of(self.times), self._gather(list(self.entries)))]
 
     def _gather(self, entries: list[Any]) -> Run:
         return self._layout.gather_rows(entries) if self.tier == 0 else self._layout.gather(entries)

@@ -18,6 +18,12 @@ class LocalPages:
         if number >= self._dropped.get(tier, 0):
             self._pages[tier, number] = page
 
+    def settle(self, tail: int) -> None:
+        pass
+
+    def take_back(self, tail: int) -> None:
+        pass  # the next page of the same number takes the place
+
     def fetch(self, wanted: Sequence[tuple[int, int]]) -> list[Page]:
         return [self._pages[key] for key in wanted]
 
@@ -32,7 +38,7 @@ class LocalPages:
     def reserve(self, pages: int) -> None:
         pass
 
-    def admit(self) -> None:
+    def admit(self, tail: int) -> None:
         pass
 
     def close(self) -> None:

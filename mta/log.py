@@ -13,7 +13,7 @@ from mta.enforcement import NEAR
 from mta.forest import Piece
 from mta.stack import Stack
 from mta.states import NOTHING
-from mta.window import MonoidTreeAggregator
+from mta.window import Added, Front, MonoidTreeAggregator, Since
 
 
 class LogMTA(MonoidTreeAggregator):
@@ -24,28 +24,13 @@ class LogMTA(MonoidTreeAggregator):
             return self.monoid.identity
         return self._forest.fold_nodes(self._head, self._tail)
 
-    def _insert(self, row: Any, state: Any, time: Any) -> None:  # noqa: ARG002
-        self._forest.append(time, row)
-        if self._tail == self._head:
-            self._oldest = time
-        self._tail += 1
-        self._youngest = time
+    def _ready(self) -> Any:
+        return None
 
-    def _older(self, head: int) -> Any:
-        return self._forest.fold_nodes(head, self._tail)
+    def _stepped(self, k: int) -> Any:  # noqa: ARG002
+        return None
 
-    def _insert_and_answer(self, row: Any, state: Any, time: Any, older: Any) -> Any:
-        total = self._layout.join(older, state)
-        self._insert(row, state, time)
-        return total
-
-    def _extended(self, younger: Any) -> None:
-        pass
-
-    def _step(self, k: int) -> None:
-        pass
-
-    def _seek(self, head: int) -> list[Any]:
+    def _sought(self, head: int) -> tuple[list[Any], Any]:
         page_end = ((head >> self._forest.shift) + 1) << self._forest.shift
         self._forest.load_cover(head, self._tail)
         near = head <= self._head + NEAR
@@ -53,16 +38,37 @@ class LogMTA(MonoidTreeAggregator):
         leaves = self._forest.read([Piece(0, head, stop)])[0]
         times: list[Any] = leaves.times.tolist()
         times.reverse()
-        return times
+        return times, None
 
-    def _clear(self) -> None:
-        pass
+    def _nothing_ready(self, head: int) -> Any:  # noqa: ARG002
+        return None
+
+    def _ready_after(self, outcome: Outcome) -> Any:  # noqa: ARG002
+        return None
+
+    def _with_state(self, front: Front, state: Any) -> tuple[Any, Any]:
+        return NOTHING, self._layout.join(self._forest.fold_nodes(front.head, self._tail), state)
 
     def _walker(self) -> Stack:
-        return Stack(self._forest)
+        return Stack(self._forest, self._tail)
 
-    def _younger(self) -> Any:
+    def _kept_younger(self, front: Front) -> Any:  # noqa: ARG002
         return NOTHING
 
-    def _adopt(self, outcome: Outcome) -> None:
-        pass
+    def _followed_by(self, younger: Any, state: Any) -> Any:  # noqa: ARG002
+        return NOTHING
+
+    def _commit(self, since: Since, front: Front, added: Added) -> None:
+        head, oldest, ahead, left, _ = front
+        tails, times, entries, tail, youngest, _ = added
+        forest, leaves = self._forest, tails[0]
+        leaf_times, leaf_entries = leaves.times, leaves.entries
+        # nothing is called from here on
+        if (self._head, self._tail) != since:
+            raise self._concurrent_use()
+        del ahead[left:]
+        leaf_times += times
+        leaf_entries += entries
+        forest.tails = tails
+        self._head, self._oldest, self._ahead = head, oldest, ahead
+        self._tail, self._youngest = tail, youngest

@@ -18,7 +18,7 @@ import xxhash
 from mta.errors import ManifestCorrupt
 from stores.base import page_key, page_prefix
 
-FORMAT = 2
+FORMAT = 3
 MAGIC = b"MTAR"
 
 #: Parts of a tier's tail are kept under the tier with this bit set.
@@ -27,18 +27,26 @@ PART = 0x80
 #: Documents that are no pages are kept under this tier.
 DOCUMENTS = 0x7F
 
+#: Each claim takes so many epochs: the writer's own, to use one after the other without asking.
+EPOCHS = 1 << 10
+
 
 @dataclass(frozen=True)
 class Part:
-    """Entries `start` to `stop` of a tier's tail, written by one checkpoint."""
+    """Entries `start` to `stop` of a tier's tail, written by one checkpoint.
+
+    Its serial number is never given again, not even if the write or the checkpoint failed: a write that
+    failed may still arrive.
+    """
 
     tier: int
     epoch: int
+    serial: int
     start: int
     stop: int
 
     def key(self, name: str) -> str:
-        return page_key(page_prefix(name, self.epoch, PART | self.tier), self.start)
+        return page_key(page_prefix(name, self.epoch, PART | self.tier), self.serial)
 
 
 @dataclass(frozen=True)
@@ -64,6 +72,11 @@ class Extents:
     ends: tuple[tuple[int, int | None], ...]
     shift: int
 
+    @property
+    def open(self) -> int:
+        """The epoch that writes now."""
+        return self.ends[-1][0]
+
     def epoch_of(self, tier: int, number: int) -> int:
         complete = (number + 1) << self.shift * (tier + 1)
         for epoch, end in self.ends:
@@ -78,6 +91,13 @@ class Extents:
             if start < last:
                 yield epoch, start, last
                 start = last
+
+    def prefixes(self, name: str, tier: int, pages: range) -> list[tuple[str, range]]:
+        """The prefixes that the keys of pages of a tier have, with the range of each."""
+        return [
+            (page_prefix(name, epoch, tier), range(first, last))
+            for epoch, first, last in self.ranges(tier, pages.start, pages.stop)
+        ]
 
     def taken_over(self, tail: int, epoch: int) -> Extents:
         """The extents of a writer that goes on from `tail` under a new epoch."""
@@ -105,6 +125,8 @@ class Version:
     offset: Any
     extents: Extents
     tails: tuple[SavedTail, ...]
+    #: parts that come get this serial number at least
+    next_part: int = 0
     #: what else belongs to it: epoch, first and last + 1 of documents that follow each other
     documents: tuple[tuple[int, int, int], ...] = ()
 
@@ -147,6 +169,10 @@ class Attempt:
     #: what it came to; None while it is at work
     version: Version | None = None
 
+    def has(self, epoch: int) -> bool:
+        """Whether an epoch is one of those that this attempt took."""
+        return self.epoch <= epoch < self.epoch + EPOCHS
+
 
 @dataclass(frozen=True)
 class Root:
@@ -171,6 +197,10 @@ class Root:
         published = (each.version for each in self.attempts if each.version is not None)
         return (*self.versions, *published)
 
+    def has(self, epoch: int) -> bool:
+        """Whether an epoch is the root's: one of those that its last claim took."""
+        return self.epoch <= epoch < self.epoch + EPOCHS
+
     def version(self, number: int | None) -> Version | None:
         """A retained version, the last one by default."""
         if number is None:
@@ -181,13 +211,17 @@ class Root:
         """The first leaf that a retained version needs; None if there is no version."""
         return min((version.head for version in self.retained), default=None)
 
+    def next_part(self) -> int:
+        """Versions to come name parts of this serial number at least, or such as a retained one names."""
+        return max((version.next_part for version in self.retained), default=0)
+
 
 def pack_version(version: Version) -> list[Any]:
     return [
         version.number, version.head, version.tail, version.oldest, version.youngest, version.offset,
         [list(pair) for pair in version.extents.ends],
         [[tail.start, _pack_parts(tail.parts), tail.inline, tail.inline_count] for tail in version.tails],
-        [list(documents) for documents in version.documents],
+        version.next_part, [list(documents) for documents in version.documents],
     ]  # fmt: skip
 
 
@@ -238,28 +272,28 @@ def _attempt(
 
 
 def unpack_version(shift: int, packed: list[Any]) -> Version:
-    number, head, tail, oldest, youngest, offset, ends, tails, documents = packed
+    number, head, tail, oldest, youngest, offset, ends, tails, next_part, documents = packed
     saved = (
         SavedTail(start, tuple(_unpack_parts(tier, start, parts)), inline, count)
         for tier, (start, parts, inline, count) in enumerate(tails)
     )
     extents = Extents(tuple((epoch, end) for epoch, end in ends), shift)
     others = tuple((epoch, first, last) for epoch, first, last in documents)
-    return Version(number, head, tail, oldest, youngest, offset, extents, tuple(saved), others)
+    return Version(number, head, tail, oldest, youngest, offset, extents, tuple(saved), next_part, others)
 
 
 def _pack_parts(parts: Iterable[Part]) -> list[list[int]]:
-    """Parts follow each other without a gap: an epoch and the lengths of its parts."""
+    """Parts follow each other without a gap: an epoch, and for each of its parts serial number and length."""
     packed: list[list[int]] = []
     for part in parts:
         if not packed or packed[-1][0] != part.epoch:
             packed.append([part.epoch])
-        packed[-1].append(part.stop - part.start)
+        packed[-1] += part.serial, part.stop - part.start
     return packed
 
 
 def _unpack_parts(tier: int, start: int, packed: list[list[int]]) -> Iterator[Part]:
-    for epoch, *lengths in packed:
-        for length in lengths:
-            yield Part(tier, epoch, start, start + length)
+    for epoch, *numbers in packed:
+        for serial, length in zip(numbers[::2], numbers[1::2], strict=True):
+            yield Part(tier, epoch, serial, start, start + length)
             start += length

@@ -17,7 +17,7 @@ from functools import cache
 import xxhash
 
 from mta.errors import Fenced, WindowExists, WindowNotFound
-from mta.manifest import Extents, Root, Version, decode_root, encode_root
+from mta.manifest import EPOCHS, Extents, Root, Version, decode_root, encode_root
 from stores import Conflict, Store, Token
 from stores.base import check_name, page_prefix
 
@@ -184,29 +184,28 @@ class Ownership:
 
     # -- keys -------------------------------------------------------------------------------------------
 
-    def prefix_to_write(self, tier: int) -> str:
-        self.claim()
-        return page_prefix(self._name, self.root.epoch, tier)
+    def prefix(self, tier: int, number: int) -> str:
+        return page_prefix(self._name, self._known_extents().epoch_of(tier, number), tier)
 
-    def prefix_to_read(self, tier: int, number: int) -> str:
+    def can_withdraw(self) -> bool:
+        return self.extents is not None and self.root.has(self.extents.open + 1)
+
+    def withdraw(self, tail: int) -> None:
         extents = self._known_extents()
-        return page_prefix(self._name, extents.epoch_of(tier, number), tier)
+        self.extents = extents.taken_over(tail, extents.open + 1)
 
-    def ranges(self, tier: int, start: int, stop: int) -> list[tuple[str, int, int]]:
-        return [
-            (page_prefix(self._name, epoch, tier), first, last)
-            for epoch, first, last in self._known_extents().ranges(tier, start, stop)
-        ]
+    def prefixes(self, tier: int, pages: range) -> list[tuple[str, range]]:
+        return self._known_extents().prefixes(self._name, tier, pages)
 
-    def needed(self, tier: int) -> list[range]:
-        """The pages of a tier that versions name: those that are retained, and those that may be."""
+    def needed(self, tier: int) -> list[tuple[str, range]]:
         roots = (self.root, *(root for _, root in self._unanswered))
         return [
-            range(start, stop)
+            found
             for root in roots
             for version in root.versions
             for each, start, stop in version.pages()
             if each == tier
+            for found in version.extents.prefixes(self._name, tier, range(start, stop))
         ]
 
     def _known_extents(self) -> Extents:
@@ -217,8 +216,11 @@ class Ownership:
 
 
 def next_epoch(epoch: int) -> int:
-    """An epoch that was never before, not even of a window that was removed: a zombie may still have it."""
-    return max(epoch + 1, time.time_ns() // 1000)
+    """An epoch that was never before, not even of a window that was removed: a zombie may still have it.
+
+    The few that follow are its owner's too.
+    """
+    return max(epoch + EPOCHS, time.time_ns() // 1000)
 
 
 @cache

@@ -78,10 +78,13 @@ class Pyramid:
         self._append(added)
 
     def _append(self, added: list[list[Any]]) -> None:
+        # the lowest level comes last and says how many there are: what an interrupt left above it goes first
+        count = len(self.levels[0])
         while len(self.levels) < len(added):
             self.levels.append([])
-        for nodes, more in zip(self.levels, added, strict=False):
-            nodes.extend(more)
+        for level in reversed(range(len(added))):
+            nodes = self.levels[level]
+            nodes[count >> level :] = added[level]
 
     def cover(self, start: int, stop: int) -> list[Any]:
         """The nodes whose aggregates, in this order, make up the entries from start to stop."""

@@ -70,9 +70,9 @@ class Leaves:
 
 
 class Stack:
-    def __init__(self, forest: Forest) -> None:
+    def __init__(self, forest: Forest, boundary: int) -> None:
         self._forest = forest
-        self.boundary = forest.tail
+        self.boundary = boundary
         self.leaves: Leaves | None = None
         #: of tier 1 and up
         self._frames: list[Frame] = []
@@ -93,7 +93,7 @@ class Stack:
         """
         forest = self._forest
         if head >= self.boundary:
-            moved = Stack(forest)
+            moved = Stack(forest, forest.tail)
             leaves = moved.seek(head)
             self.boundary, self._frames, self._right = moved.boundary, moved._frames, moved._right
         elif self.leaves is not None and self.leaves.start <= head < self.leaves.stop:

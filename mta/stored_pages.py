@@ -2,17 +2,22 @@
 
 Full pages wait in a bounded buffer and are written in the background; pages that will be needed are read
 ahead in the background; the caller waits for the store only on a miss, and when the buffer is full.
+
+What was once sent under a key is never followed by anything else under it: a write that failed may still
+arrive. So pages whose elements did not come into the window after all make way for a new epoch.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import Future
 from contextlib import suppress
-from typing import ParamSpec, Protocol, TypeVar
+from typing import Protocol
 
+from mta.background import Lane, pool_of
 from mta.codec import decode_page, encode_page
 from mta.errors import PagesLost
 from mta.pages import Page
@@ -20,10 +25,9 @@ from mta.ranges import without
 from mta.states import Layout
 from stores import Store, StoreError, page_key
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
 PageId = tuple[int, int]
+
+_log = logging.getLogger("stores")
 
 #: Youngest full pages that are kept back, so that a window which fits in them never touches the store.
 HELD = 2
@@ -35,14 +39,21 @@ DELETE_AT_LEAST = 16
 class Keys(Protocol):
     """Which keys the pages of a window have in its store."""
 
-    def prefix_to_read(self, tier: int, number: int) -> str: ...
+    def claim(self) -> None:
+        """Takes epochs to write under, unless this writer has some."""
 
-    def prefix_to_write(self, tier: int) -> str: ...
+    def prefix(self, tier: int, number: int) -> str: ...
 
-    def ranges(self, tier: int, start: int, stop: int) -> list[tuple[str, int, int]]:
-        """The prefixes that pages start to stop of a tier have, with the range of each."""
+    def can_withdraw(self) -> bool:
+        """Whether there is an epoch left to withdraw to."""
 
-    def needed(self, tier: int) -> list[range]:
+    def withdraw(self, tail: int) -> None:
+        """Pages that end behind `tail` have other keys from now on than they had."""
+
+    def prefixes(self, tier: int, pages: range) -> list[tuple[str, range]]:
+        """The prefixes that pages of a tier have, with the range of each."""
+
+    def needed(self, tier: int) -> list[tuple[str, range]]:
         """The pages of a tier that versions name: those that are retained, and those that may be."""
 
     def check_hold(self) -> None:
@@ -59,11 +70,13 @@ class StoredPages:
         window: str,
         layout: Layout,
         keys: Keys,
+        shift: int,
         *,
         buffered: int = 8,
         cached: int = 8,
     ) -> None:
         self._store, self._window, self._layout, self._keys = store, window, layout, keys
+        self._shift = shift
         self._buffered = buffered
         self._cached = cached
         self._lock = threading.Lock()
@@ -71,6 +84,11 @@ class StoredPages:
         self._buffer: OrderedDict[PageId, Page] = OrderedDict()
         self._cache: OrderedDict[PageId, Page] = OrderedDict()
         self._arriving: dict[PageId, Future[dict[PageId, Page]]] = {}
+        #: how many elements are in the window or were; pages that end behind them may be taken back
+        self._tail = 0
+        #: pages that are written although they may be taken back, and those of them that were sent
+        self._early: set[PageId] = set()
+        self._sent: set[PageId] = set()
         #: for each tier, the number that all pages which are still wanted start at …
         self._dead: dict[int, int] = {}
         #: … and the ranges of those that may be in the store, oldest first
@@ -78,93 +96,119 @@ class StoredPages:
         #: pages that were asked for, and those of them that were in the process or on their way to it
         self.asked = 0
         self.hits = 0
-        #: pages that were handed over before their elements were in the window
-        self._early: set[PageId] = set()
         #: how many of the youngest pages are kept back
-        self._hold = HELD
-        self._writer = _Background("mta-writer")
-        self._reader = _Background("mta-reader")
-        self._writing: Future[None] | None = None
-        self._deleting: Future[None] | None = None
+        self._held = HELD
+        #: keys to delete that are not of pages behind the head
+        self._doomed: list[str] = []
+        #: why the last deletion failed
+        self._not_deleted: Exception | None = None
+        pool = pool_of(store)
+        self._writer, self._reader = Lane(pool), Lane(pool)
+        self._closed = False
 
     # -- out --------------------------------------------------------------------------------------------
 
     def put(self, tier: int, number: int, page: Page) -> None:
+        """Takes a full page, before its elements are in the window: `settle` says when they are."""
         with self._lock:
-            if number < self._dead.get(tier, 0):
-                return
-            if (tier, number) in self._early:
-                self._early.discard((tier, number))
-                return
-            self._buffer[tier, number] = page
-            ready = len(self._buffer) > self._hold
-        if ready:
-            self._start_writing()
+            if number >= self._dead.get(tier, 0) and (tier, number) not in self._early:
+                self._buffer[tier, number] = page
 
     def put_early(self, pages: Sequence[tuple[int, Page]]) -> None:
-        """Starts to write pages of leaves that are about to be added, so that no checkpoint waits for them.
-
-        Each is put again when its elements are in. If they do not come, the pages are taken back.
-        """
+        """Starts to write pages of leaves that are about to come, so that no checkpoint waits for them."""
+        if not pages or not self._keys.can_withdraw():
+            return
         with self._lock:
             for number, page in pages:
                 self._buffer[0, number] = page
                 self._early.add((0, number))
-        if pages:
+        self._start_writing()
+
+    def settle(self, tail: int) -> None:
+        """All elements before `tail` are in the window, or were."""
+        with self._lock:
+            self._tail = tail
+            self._early.clear()
+            self._sent.clear()
+            ready = len(self._buffer) > self._held
+        if ready:
             self._start_writing()
 
-    def take_back(self) -> None:
-        """Forgets early pages; what was written of them is written again when its number comes."""
+    def take_back(self, tail: int) -> None:
+        """Forgets the pages of elements from `tail` on, which did not come in."""
         with self._lock:
-            for name in self._early:
-                self._buffer.pop(name, None)
-                self._cache.pop(name, None)
+            self._tail = tail
+            sent = [name for name in self._sent if self._end(name) > tail]
+            for pages in (self._buffer, self._cache):
+                for name in [name for name in pages if self._end(name) > tail]:
+                    del pages[name]
+            if sent:
+                self._doomed += [self._key(name) for name in sent]
+                self._keys.withdraw(tail)
             self._early.clear()
+            self._sent.clear()
 
-    def admit(self) -> None:
+    def admit(self, tail: int) -> None:
         """Waits until the buffer has room. Raises the store's error if it cannot be emptied."""
-        if len(self._buffer) <= self._buffered:
-            return
-        if self._writing is not None:
-            self._writing.exception()
+        self._mend(tail)
         if len(self._buffer) > self._buffered:
-            self._write(self._hold)
+            self._writer.finish()
+        if len(self._buffer) > self._buffered:
+            self._write(self._held)
 
-    def flush(self) -> None:
-        """Writes all pages that are still wanted."""
-        if self._writing is not None:
-            self._writing.exception()
+    def _mend(self, tail: int) -> None:
+        """After an interrupt it may not have been said which elements are in."""
+        if self._tail != tail or self._early or self._sent:
+            self.take_back(tail)
+
+    def flush(self, tail: int) -> None:
+        """Writes all pages of elements before `tail` that are still wanted."""
+        self._mend(tail)
+        self._writer.finish()
         self._write(0)
 
     def _start_writing(self) -> None:
-        if self._writing is None or self._writing.done():
-            self._writing = self._writer.submit(self._write, self._hold)
+        self._writer.submit(self._write_what_can_be)
+
+    def _write_what_can_be(self) -> None:
+        with suppress(Exception):  # what fails is left in the buffer, and raises when it is full
+            self._write(self._held)
 
     def _write(self, held: int) -> None:
         """Writes pages, oldest first, until `held` are left, a few at a time so that memory is bounded."""
-        while True:
+        while self._to_write(held):
+            self._keys.claim()
             with self._lock:
-                count = min(len(self._buffer) - held, self._buffered)
-                batch = [item for item, _ in zip(self._buffer.items(), range(count), strict=False)]
-            if not batch:
-                return
-            encoded = {
-                page_key(self._keys.prefix_to_write(tier), number): encode_page(
-                    self._layout, self._window, number, page
-                )
-                for (tier, number), page in batch
-            }
+                # key and page together: a page that is taken back meanwhile keeps the key that it had
+                batch = [(name, self._key(name), self._buffer[name]) for name in self._to_write(held)]
+                for name, _, _ in batch:
+                    _append(self._stored.setdefault(name[0], []), name[1])
+                    if self._end(name) > self._tail:
+                        self._sent.add(name)
+            self._store.put_many(
+                {key: encode_page(self._layout, self._window, name[1], page) for name, key, page in batch}
+            )
             with self._lock:
-                for tier, number in (name for name, _ in batch):
-                    _append(self._stored.setdefault(tier, []), number)
-            self._store.put_many(encoded)
-            with self._lock:
-                for name, page in batch:
+                for name, _, page in batch:
                     if self._buffer.get(name) is page:
                         del self._buffer[name]
                         # pages that the head will not come to soon would only displace those it will
                         if name[1] < self._dead.get(name[0], 0) + self._cached // 2:
                             self._remember(name, page)
+
+    def _to_write(self, held: int) -> list[PageId]:
+        """The oldest pages that are to be written next."""
+        count = min(len(self._buffer) - held, self._buffered)
+        ready = (name for name in self._buffer if self._end(name) <= self._tail or name in self._early)
+        return [name for _, name in zip(range(count), ready, strict=False)]
+
+    def _key(self, name: PageId) -> str:
+        return page_key(self._keys.prefix(*name), name[1])
+
+    def _end(self, name: PageId) -> int:
+        """The leaf behind a page."""
+        tier, number = name
+        return (number + 1) << self._shift * (tier + 1)
 
     # -- in ---------------------------------------------------------------------------------------------
 
@@ -193,12 +237,23 @@ class StoredPages:
                 for name in wanted
                 if name not in self._buffer and name not in self._cache and name not in self._arriving
             ]
-            if 2 * len(missing) < len(wanted):
+            if not missing or 2 * len(missing) < len(wanted):
                 return  # a call for several pages costs little more than a call for one
             self._cached = max(self._cached, 2 * len(wanted) + 4)
-            future = self._reader.submit(self._read, missing)
+            future: Future[dict[PageId, Page]] = Future()
             for name in missing:
                 self._arriving[name] = future
+        self._reader.submit(lambda: self._read_ahead(missing, future))
+
+    def _read_ahead(self, names: Sequence[PageId], future: Future[dict[PageId, Page]]) -> None:
+        if future.done():
+            return
+        try:
+            pages = {} if self._closed else self._read(names)
+        except Exception as error:
+            future.set_exception(error)
+        else:
+            future.set_result(pages)
 
     def reserve(self, pages: int) -> None:
         """Makes the cache at least so large."""
@@ -215,6 +270,8 @@ class StoredPages:
             arriving = self._arriving.get(name)
         if arriving is None:
             return None
+        if not arriving.done():
+            self._reader.finish()
         failed = arriving.exception() is not None
         with self._lock:
             for other in [other for other, future in self._arriving.items() if future is arriving]:
@@ -224,7 +281,7 @@ class StoredPages:
         return None if failed else arriving.result()[name]
 
     def _read(self, names: Sequence[PageId]) -> dict[PageId, Page]:
-        keys = [page_key(self._keys.prefix_to_read(tier, number), number) for tier, number in names]
+        keys = [self._key(name) for name in names]
         pages = {}
         for (tier, number), key, data in zip(names, keys, self._store.get_many(keys), strict=True):
             if data is None:
@@ -255,52 +312,83 @@ class StoredPages:
                 for name in [name for name in pages if name[0] == tier and name[1] < number]:
                     del pages[name]
             unneeded = self._unneeded(tier, number)
-        if sum(map(len, unneeded)) >= DELETE_AT_LEAST:
+        if sum(len(pages) for _, pages in unneeded) >= DELETE_AT_LEAST:
             self._start_deleting()
 
-    def resume(self, tier: int, stored: range) -> None:
-        """These pages of a tier are in the store already."""
-        self._stored[tier] = [stored]
+    def resume(self, tail: int, first: int, tiers: int) -> None:
+        """The pages of leaves from `first` to `tail` are in the store already."""
+        self._tail = tail
+        for tier in range(tiers):
+            shift = self._shift * (tier + 1)
+            self._stored[tier] = [range(first >> shift, tail >> shift)]
 
-    def retain(self, unneeded: list[str]) -> None:
+    def committed(self, unneeded: list[str]) -> None:
         """A version was committed, others were given up, and with them some keys.
 
         From now on no page is kept back, since the next checkpoint has to write it anyway.
         """
-        self._hold = 0
-        self._start_deleting(unneeded)
+        self._held = 0
+        self._doomed += unneeded
+        if self._doomed or any(self._gone(tier) for tier in list(self._stored)):
+            self._start_deleting()
 
-    def _unneeded(self, tier: int, below: int | None = None) -> list[range]:
-        """Pages of a tier in the store that no version names, below a number."""
-        stored = self._stored.get(tier, [])
-        if below is not None:
-            stored = [range(pages.start, min(pages.stop, below)) for pages in stored if pages.start < below]
-        return without(stored, self._keys.needed(tier))
+    def _unneeded(self, tier: int, below: int | None = None) -> list[tuple[str, range]]:
+        """Pages of a tier in the store that no version names, below a number, with their keys' prefix."""
+        needed = self._keys.needed(tier)
+        unneeded = []
+        for stored in self._stored.get(tier, []):
+            stop = stored.stop if below is None else min(stored.stop, below)
+            for prefix, pages in self._keys.prefixes(tier, range(stored.start, stop)):
+                others = [other for each, other in needed if each == prefix]
+                unneeded += [(prefix, gone) for gone in without([pages], others)]
+        return unneeded
 
-    def _start_deleting(self, keys: Sequence[str] = ()) -> None:
-        if keys or self._deleting is None or self._deleting.done():
-            self._deleting = self._writer.submit(self._delete, keys)
+    def _gone(self, tier: int) -> list[tuple[str, range]]:
+        """Pages of a tier in the store that are behind the head, and that no version names."""
+        with self._lock:
+            return self._unneeded(tier, self._dead.get(tier, 0))
 
-    def _delete(self, keys: Sequence[str] = ()) -> None:
+    def _start_deleting(self) -> None:
+        self._writer.submit(self._delete_what_can_be)
+
+    def _delete_what_can_be(self) -> None:
+        try:
+            self._delete()
+        except Exception as error:
+            _log.warning("what the window %r needs no longer could not be deleted: %s", self._window, error)
+
+    def _delete(self) -> None:
         """Deletes what is behind the head and every retained version; what fails is left for next time."""
+        try:
+            self._delete_doomed()
+            for tier in list(self._stored):
+                self._delete_pages(tier, self._gone(tier))
+        except Exception as error:
+            self._not_deleted = error
+            raise
+        self._not_deleted = None
+
+    def _delete_doomed(self) -> None:
+        keys = list(self._doomed)
         if keys:
             self._store.delete_many(keys)
-        for tier in list(self._stored):
-            with self._lock:
-                gone = self._unneeded(tier, self._dead.get(tier, 0))
-            self._delete_pages(tier, gone)
+            del self._doomed[: len(keys)]
 
-    def _delete_pages(self, tier: int, gone: list[range]) -> None:
-        for pages in gone:
-            for prefix, start, stop in self._keys.ranges(tier, pages.start, pages.stop):
-                self._store.delete_range(prefix, start, stop)
+    def _delete_pages(self, tier: int, gone: list[tuple[str, range]]) -> None:
+        for prefix, pages in gone:
+            self._store.delete_range(prefix, pages.start, pages.stop)
         with self._lock:
-            self._stored[tier] = without(self._stored[tier], gone)
+            self._stored[tier] = without(self._stored[tier], [pages for _, pages in gone])
+
+    def check_deletions(self) -> None:
+        """Raises the store's error if it goes on refusing to delete: the store would fill up unseen."""
+        if self._not_deleted is not None:
+            self._writer.finish()
+            self._delete()
 
     def delete_behind(self) -> None:
         """Deletes what is behind the head and no version names, before the window is given up."""
-        if self._deleting is not None:
-            self._deleting.exception()
+        self._writer.finish()
         with suppress(StoreError):  # what cannot be deleted now is left for `mta gc`
             self._delete()
 
@@ -311,13 +399,15 @@ class StoredPages:
         with suppress(StoreError):  # what cannot be deleted now is left for `mta gc`
             if not self._keys.knows_root():
                 return  # what this writer takes for uncommitted may be another's, or committed after all
+            self._delete_doomed()
             for tier in list(self._stored):
                 self._delete_pages(tier, self._unneeded(tier))
 
     def close(self) -> None:
         """Ends the background work, and lets go of the pages in memory."""
-        self._writer.close()
-        self._reader.close()
+        self._closed = True
+        self._writer.finish()
+        self._reader.finish()
         self._cache.clear()
         self._arriving.clear()
 
@@ -328,21 +418,3 @@ def _append(ranges: list[range], number: int) -> None:
         ranges[-1] = range(ranges[-1].start, max(ranges[-1].stop, number + 1))
     else:
         ranges.append(range(number, number + 1))
-
-
-class _Background:
-    """One thread, started when there is work for it."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._executor: ThreadPoolExecutor | None = None
-
-    def submit(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Future[R]:
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(1, thread_name_prefix=self._name)
-        return self._executor.submit(work, *args, **kwargs)
-
-    def close(self) -> None:
-        if self._executor is not None:
-            self._executor.shutdown(wait=True)
-            self._executor = None

@@ -12,9 +12,10 @@ from mta.attempts import AttemptHold
 from mta.checkpoint import Checkpoints, fingerprint
 from mta.manifest import Version
 from mta.monoids.base import Monoid
+from mta.packing import pack
 from mta.policies import Policy
 from mta.stored_pages import StoredPages
-from mta.window import MonoidTreeAggregator
+from mta.window import CLOSED, MonoidTreeAggregator
 from stores import Store
 
 W = TypeVar("W", bound=MonoidTreeAggregator)
@@ -44,12 +45,12 @@ def save_version(window: MonoidTreeAggregator, hold: AttemptHold, number: int) -
     """The window as a version, published if anything had to be written for it. Closes the window."""
     pages = window._pages
     assert isinstance(pages, StoredPages)
-    pages.flush()
-    version = window._checkpoints.version(window, number, number)
+    pages.flush(window._tail)
+    version = window._checkpoints.version(window._content(), number, pack(number))
     if hold.wrote:
         hold.commit(version, window.monoid.fingerprint(), fingerprint(window.policy))
         pages.delete_behind()
     pages.close()
     window._forest.tails = []
-    window._closed = True
+    window._closed, window._ended = CLOSED, True
     return version

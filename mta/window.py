@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, NoReturn, Self
 from uuid import uuid4
+from weakref import WeakSet
 
 import numpy as np
 
 from mta.attempts import AttemptHold
 from mta.batch import Batch, Outcome, slide
-from mta.checkpoint import Checkpoints, check_matches
-from mta.checks import MAX_TIME, check_batch_times, check_time
+from mta.checkpoint import Checkpoints, Content, check_matches
+from mta.checks import MAX_TIME, check_batch_times, check_lease, check_page_size, check_retain, check_time
 from mta.enforcement import first_kept, first_kept_after, first_kept_by_predicate, first_not_rejected
-from mta.errors import EmptyWindowError, OutOfOrderError, WindowClosed, WindowError
+from mta.errors import ConcurrentUse, EmptyWindowError, OutOfOrderError, WindowClosed, WindowError
 from mta.forest import Forest, PageSource
+from mta.levels import Tail
 from mta.local_pages import LocalPages
 from mta.manifest import Version
 from mta.monoids.base import ColumnarMonoid, Monoid
@@ -29,8 +32,32 @@ from mta.states import NOTHING, layout_of, result_array
 from mta.stored_pages import StoredPages
 from stores import Conflict, Store, StoreError
 
-#: Entries a page. A call to NumPy or to a store has a fixed cost, so pages of columns are large.
-COLUMN_PAGE, OBJECT_PAGE = 1 << 14, 1 << 10
+#: head and tail when a call began
+Since = tuple[int, int]
+
+
+class Front(NamedTuple):
+    """Where a window begins: its first leaf, and what is ready for those that follow."""
+
+    head: int
+    #: the time of the first leaf
+    oldest: Any
+    #: times after it in its page, to be popped in that order, and how many of them are left
+    ahead: list[Any]
+    left: int
+    #: of the algorithm
+    ready: Any
+
+
+class Added(NamedTuple):
+    """What a call adds behind a window: all of it in new tails, or one element to the last leaves."""
+
+    tails: list[Tail]
+    times: tuple[Any, ...]
+    entries: tuple[Any, ...]
+    tail: int
+    youngest: Any
+    younger: Any
 
 
 class MonoidTreeAggregator(ABC):
@@ -56,13 +83,21 @@ class MonoidTreeAggregator(ABC):
             raise TypeError(f"policy is one of mta.policies or None, got {policy!r}")
         if store is not None and not isinstance(store, Store):
             raise TypeError(f"store is what stores.open_store(url) returns, got {store!r}")
-        self.monoid = monoid
-        self.policy = policy
-        self.store = store
-        self.name = f"window-{uuid4().hex}" if name is None else name
-        self.page_size = _page_size(monoid, page_size)
+        check_retain(retain)
+        check_lease(lease)
+        self._monoid, self._policy = monoid, policy
+        self._store, self._name = store, f"window-{uuid4().hex}" if name is None else name
+        self._page_size = check_page_size(monoid, page_size)
+        self._begin()
+        if store is not None:
+            ownership = Ownership(store, self.name, self.page_size, retain=retain, lease=lease)
+            self._attach(store, ownership, Checkpoints(store, self.name, self._layout, ownership))
+
+    def _begin(self) -> None:
+        """An empty window in memory."""
+        monoid = self._monoid
         self._layout = layout_of(monoid)
-        self._limits = Limits() if policy is None else policy.limits()
+        self._limits = Limits() if self._policy is None else self._policy.limits()
         # called for each element, so looked up once
         self._row: Callable[[Any], Any] = monoid.row
         if isinstance(monoid, ColumnarMonoid) and not monoid.fields:
@@ -74,26 +109,52 @@ class MonoidTreeAggregator(ABC):
         self._stored = False
         self._ownership: Ownership | AttemptHold
         self._checkpoints: Checkpoints
-        #: the caller's offset in the last checkpoint, and its version
-        self.offset: Any = None
-        self.version: int | None = None
-        self._forest = Forest(self._layout, self._pages, self.page_size)
+        self._offset: Any = None
+        self._version: int | None = None
+        self._forest = Forest(self._layout, self._pages, self._page_size)
+        self._mask = self._page_size - 1
         self._head = 0
         self._tail = 0
         self._oldest: Any = None
         self._youngest: Any = -MAX_TIME
         #: times after the head's in its page, to be popped in that order
         self._ahead: list[Any] = []
-        self._closed = False
-        if store is not None:
-            ownership = Ownership(store, self.name, self.page_size, retain=retain, lease=lease)
-            self._attach(store, ownership, Checkpoints(store, self.name, self._layout, ownership))
+        #: the aggregate of what is younger than the algorithm's boundary
+        self._younger: Any = NOTHING
+        #: why no call is taken any more, if none is
+        self._closed = ""
+        self._ended = False
 
     def _attach(self, store: Store, hold: Ownership | AttemptHold, checkpoints: Checkpoints) -> None:
         """Keeps the pages of this window, which is empty, in a store."""
-        self.store, self._stored = store, True
+        self._store, self._stored = store, True
         self._ownership, self._checkpoints = hold, checkpoints
-        self._pages = self._forest.pages = StoredPages(store, self.name, self._layout, hold)
+        self._pages = self._forest.pages = StoredPages(
+            store, self.name, self._layout, hold, self._forest.shift
+        )
+        _of_this_process.add(self)
+
+    # -- what it was made of ----------------------------------------------------------------------------
+
+    @property
+    def monoid(self) -> Monoid:
+        return self._monoid
+
+    @property
+    def policy(self) -> Policy | None:
+        return self._policy
+
+    @property
+    def store(self) -> Store | None:
+        return self._store
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def page_size(self) -> int:
+        return self._page_size
 
     # -- what a window holds ----------------------------------------------------------------------------
 
@@ -127,85 +188,110 @@ class MonoidTreeAggregator(ABC):
             return self.monoid.lower(self.monoid.identity)
         return self.monoid.lower(self._forest.fold(start, stop))
 
+    @property
+    def offset(self) -> Any:
+        """The caller's offset in the last checkpoint; None before the first."""
+        return self._offset
+
+    @property
+    def version(self) -> int | None:
+        """The number of the last checkpoint; None before the first."""
+        return self._version
+
     # -- elements in ------------------------------------------------------------------------------------
+    #
+    # Each call first finds out all that it comes to, while nothing changes, and then commits it.
 
     def insert(self, value: Any, time: float | None = None) -> None:
         """Adds an element; the policy is not asked yet. `time` defaults to the count of insertions so far."""
+        head, tail = self._head, self._tail
         row, state, time = self._admit(value, time)
-        self._insert(row, state, time)
+        younger = self._followed_by(self._younger, state)
+        if not (tail + 1) & self._mask:
+            self._add_one((head, tail), self._front(head), row, time, younger)
+            return
+        oldest = self._oldest if tail > head else time
+        leaves = self._forest.tails[0]
+        times, entries = leaves.times, leaves.entries
+        # as in `_commit`: nothing is called from here on
+        if self._head != head or self._tail != tail:
+            raise self._concurrent_use()
+        times += (time,)
+        entries += (row,)
+        self._oldest, self._younger = oldest, younger
+        self._youngest, self._tail = time, tail + 1
 
     def push(self, value: Any, time: float | None = None) -> Any:
         """Inserts an element, enforces the policy and returns the result.
 
-        What goes is found, and what stays is read, before the element goes in: if the store fails, nothing
-        has changed.
+        If anything fails, nothing has changed.
         """
-        return self._push(*self._admit(value, time))
+        since = self._head, self._tail
+        return self._push(since, *self._admit(value, time))
 
-    def _push(self, row: Any, state: Any, time: Any) -> Any:
+    def _push(self, since: Since, row: Any, state: Any, time: Any) -> Any:
         if self._limits.predicates:
             head, stays = first_kept_by_predicate(self, state, time)
         else:
             head, stays = self._head, True
             if self._tail > head:
                 head = first_kept(self, time, self._tail + 1)
-        older = self._older(head)
-        if head > self._head:
-            self._move_head(head)
-        result = self._insert_and_answer(row, state, time, older)
-        if not stays:
-            self._move_head(self._tail)
-            result = self.monoid.identity
-        return self.monoid.lower(result)
+        if stays:
+            front = self._front(head)
+            younger, total = self._with_state(front, state)
+        else:
+            front, younger, total = self._nothing_from(self._tail + 1), NOTHING, self.monoid.identity
+        # which may refuse it, so before the window changes
+        result = self.monoid.lower(total)
+        self._add_one(since, front, row, time, younger)
+        return result
 
     def extend(self, values: Any, times: Any = None) -> None:
         """Inserts a batch and enforces the policy once, at its end."""
+        since = self._head, self._tail
         batch = self._batch(values, times)
-        if not len(batch):
+        count = len(batch)
+        if not count:
             self.enforce()
             return
         states = self._layout.lift(batch.elements)
         total = self._layout.fold(states)
         head = first_kept_after(self, batch, states, total)
         if head <= self._tail:
-            # read what stays before anything is added: if the store fails, nothing has changed
-            if head > self._head:
-                self._move_head(head)
-            younger = self._layout.join(self._younger(), total)
-            self._add(batch)
-            self._extended(younger)
-            return
-        first, count = head - self._tail, len(batch)
-        younger = self._layout.fold(self._layout.cut(states, first, count)) if first < count else NOTHING
-        if len(self):
-            self._move_head(self._tail)
-        self._add(batch)
-        if first == count:
-            self._move_head(self._tail)
-            return
-        self._take(Outcome(None, head, batch.times[first].item(), None, younger))
+            front = self._front(head)
+            younger = self._followed_by(self._kept_younger(front), total)
+        else:
+            first = head - self._tail
+            front, younger = self._nothing_from(head), NOTHING
+            if first < count:
+                front = front._replace(oldest=batch.times[first].item())
+                younger = self._layout.fold(self._layout.cut(states, first, count))
+        with self._taking_back():
+            self._add(since, front, batch, younger)
 
     def slide(self, values: Any, times: Any = None) -> Any:
         """`push` for a whole batch: one result a row, as an array (for Fields, a mapping of arrays).
 
-        If the store fails, nothing has changed; only under a policy with a predicate, where each row waits
+        If anything fails, nothing has changed; only under a policy with a predicate, where each row waits
         for the one before, are the rows before the failure in, and the error says how many.
         """
+        since = self._head, self._tail
         batch = self._batch(values, times)
         if not len(batch):
             return self._layout.lower(self._layout.lift(batch.elements))
         if self._limits.predicates:
             return self._slide_by_push(batch)
-        with self._writing_early(batch):
+        with self._taking_back():
+            self._write_early(batch)
             outcome = slide(self, batch)
-        self._add(batch)
-        self._take(outcome)
+            self._add(since, self._front_after(outcome), batch, outcome.younger)
         return outcome.results
 
     # -- elements out -----------------------------------------------------------------------------------
 
     def evict(self, k: int = 1) -> None:
         """Removes the k oldest elements."""
+        since = self._head, self._tail
         self._check_open()
         if isinstance(k, bool) or not hasattr(k, "__index__"):
             raise TypeError(f"evict takes a whole number of elements, got {k!r}")
@@ -215,28 +301,27 @@ class MonoidTreeAggregator(ABC):
         if k > len(self):
             raise EmptyWindowError(f"cannot evict {k} element(s): the window {self.name!r} holds {len(self)}")
         if k:
-            self._move_head(self._head + k)
+            self._move_head(since, self._head + k)
 
     def evict_until(self, t: float) -> int:
         """Removes all elements with time <= t; returns how many."""
+        since = self._head, self._tail
         self._check_open()
         t = check_time(t)
-        before = self._head
-        if self._tail > before and self._oldest <= t:
-            self._move_head(self._forest.first_leaf(before, t, "right"))
-        return self._head - before
+        if not len(self) or self._oldest > t:
+            return 0
+        return self._move_head(since, self._forest.first_leaf(self._head, t, "right"))
 
     def enforce(self) -> int:
         """Evicts the longest prefix that the policy rejects; returns how many elements."""
+        since = self._head, self._tail
         self._check_open()
-        before = self._head
-        if self._tail > before:
-            head = first_kept(self, self._youngest, self._tail)
-            if self._limits.predicates:
-                head = max(head, first_not_rejected(self, self._total()))
-            if head > before:
-                self._move_head(head)
-        return self._head - before
+        if not len(self):
+            return 0
+        head = first_kept(self, self._youngest, self._tail)
+        if self._limits.predicates:
+            head = max(head, first_not_rejected(self, self._total()))
+        return self._move_head(since, head)
 
     # -- life -------------------------------------------------------------------------------------------
 
@@ -251,12 +336,21 @@ class MonoidTreeAggregator(ABC):
             raise WindowError(
                 f"the window {self.name!r} has no store to make a checkpoint in; give it store=..."
             )
-        pack(offset)
-        self._pages.flush()
-        version = self._checkpoints.commit(self, offset)
-        self._pages.retain(self._checkpoints.unneeded_parts())
-        self.offset, self.version = offset, version.number
+        packed = pack(offset)
+        self._pages.check_deletions()
+        self._pages.flush(self._tail)
+        content = self._content()
+        version = self._checkpoints.commit(self, content, packed)
+        self._offset, self._version = offset, version.number
+        self._pages.committed(self._checkpoints.unneeded_parts())
         return version.number
+
+    def _content(self) -> Content:
+        since = self._head, self._tail
+        content = Content(*since, self.oldest, self._youngest, self._forest.tails)
+        if (self._head, self._tail) != since:
+            raise self._concurrent_use()
+        return content
 
     @classmethod
     def restore(
@@ -288,25 +382,27 @@ class MonoidTreeAggregator(ABC):
         self._forest.tails = self._checkpoints.load(version)
         self._head, self._tail = version.head, version.tail
         self._oldest, self._youngest = version.oldest, version.youngest
-        self.offset, self.version = unpack(version.offset), version.number
+        self._offset, self._version = unpack(version.offset), version.number
         assert isinstance(self._pages, StoredPages)
-        self._pages.reserve(2 * len(self._forest.tails) + 4)
-        first = self._ownership.root.first_needed() or 0
-        for tier in range(len(self._forest.tails)):
-            shift = self._forest.shift * (tier + 1)
-            self._pages.resume(tier, range(first >> shift, version.tail >> shift))
+        tiers = len(self._forest.tails)
+        self._pages.reserve(2 * tiers + 4)
+        self._pages.resume(version.tail, self._ownership.root.first_needed() or 0, tiers)
         self._forest.drop_below(version.head)
 
     def close(self) -> None:
-        """Ends the background work, and deletes what no checkpoint names. Closing twice is fine."""
-        if self._closed:
+        """Ends the background work, and deletes what no checkpoint names. Closing twice is fine.
+
+        In a process that was forked from the window's own it does nothing.
+        """
+        if self._ended or self._closed == FORKED:
             return
-        self._closed = True
+        self._closed = CLOSED
         self._pages.close()
         if isinstance(self._pages, StoredPages) and self._ownership.extents is not None:
             self._pages.forget()
             with suppress(StoreError, Conflict):
                 self._ownership.let_go()
+        self._ended = True
 
     def __enter__(self) -> Self:
         return self
@@ -315,6 +411,12 @@ class MonoidTreeAggregator(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError(
+            f"the window {self.name!r} can be neither copied nor pickled: make a checkpoint and restore() it "
+            "where it is needed, or make a second window"
+        )
 
     def __repr__(self) -> str:
         where = "memory" if self.store is None else repr(self.store)
@@ -327,54 +429,56 @@ class MonoidTreeAggregator(ABC):
         """The state of the whole window; the identity if it is empty."""
 
     @abstractmethod
-    def _insert(self, row: Any, state: Any, time: Any) -> None:
-        """Adds an element that was checked."""
+    def _ready(self) -> Any:
+        """What the algorithm has ready where the window begins."""
 
     @abstractmethod
-    def _older(self, head: int) -> Any:
-        """What `_insert_and_answer` needs, read while nothing has changed, for a window from `head`."""
+    def _stepped(self, k: int) -> Any:
+        """What it has ready k elements further on, with as many times in `_ahead`."""
 
     @abstractmethod
-    def _insert_and_answer(self, row: Any, state: Any, time: Any, older: Any) -> Any:
-        """Adds an element that was checked; the state of the whole window with it. Reads nothing."""
-
-    @abstractmethod
-    def _extended(self, younger: Any) -> None:
-        """Elements were added behind all others, and `_younger` has become this."""
-
-    @abstractmethod
-    def _seek(self, head: int) -> list[Any]:
-        """Makes `head` < tail the oldest element; returns its time, behind those that follow in its page.
+    def _sought(self, head: int) -> tuple[list[Any], Any]:
+        """The time of leaf `head` < tail behind those that follow in its page, and what is ready there.
 
         Those that follow are left out after a leap, where nothing says that the head will walk on from there.
-        Changes nothing if a page cannot be read.
         """
 
     @abstractmethod
-    def _step(self, k: int) -> None:
-        """Makes the k-th of the times in `_ahead` the oldest element's."""
+    def _nothing_ready(self, head: int) -> Any:
+        """What it has ready for an empty window, whose next element is leaf `head`."""
 
     @abstractmethod
-    def _clear(self) -> None:
-        """Makes the window empty."""
+    def _ready_after(self, outcome: Outcome) -> Any: ...
+
+    @abstractmethod
+    def _with_state(self, front: Front, state: Any) -> tuple[Any, Any]:
+        """What `_younger` becomes with one more state behind a front, and the state of the whole window."""
 
     @abstractmethod
     def _walker(self) -> Stack:
         """A stack that `slide` can walk over the window, without a change to this window."""
 
     @abstractmethod
-    def _younger(self) -> Any:
-        """The aggregate from the walker's boundary to the tail, or NOTHING."""
+    def _kept_younger(self, front: Front) -> Any:
+        """What `_younger` is of a front, before anything is added."""
 
     @abstractmethod
-    def _adopt(self, outcome: Outcome) -> None:
-        """A batch was added, and the window is what its outcome says."""
+    def _followed_by(self, younger: Any, state: Any) -> Any:
+        """What `_younger` becomes with one more state."""
+
+    @abstractmethod
+    def _commit(self, since: Since, front: Front, added: Added) -> None:
+        """Makes the window what a call has come to, unless it is not what it was when the call began.
+
+        Nothing is called between the comparison and the end, so CPython looks neither at signals nor at other
+        threads meanwhile: the call has happened or it has not.
+        """
 
     # -- parts ------------------------------------------------------------------------------------------
 
     def _check_open(self) -> None:
         if self._closed:
-            raise WindowClosed(f"the window {self.name!r} is closed; make a new one, or restore it")
+            raise WindowClosed(f"the window {self.name!r} {self._closed}")
 
     def _admit(self, value: Any, time: Any) -> tuple[Any, Any, Any]:
         """The element's row, state and time, all checked, with room in the buffer for what it may fill."""
@@ -390,8 +494,8 @@ class MonoidTreeAggregator(ABC):
         state = self._lift(row)
         if self._stored and (type(row) not in (float, int, str) or not self._tail):
             self._check_storable(row, state)
-        if not (self._tail + 1) & (self.page_size - 1):
-            self._pages.admit()
+        if not (self._tail + 1) & self._mask:
+            self._pages.admit(self._tail)
         return row, state, time
 
     def _check_storable(self, row: Any, state: Any) -> None:
@@ -417,69 +521,94 @@ class MonoidTreeAggregator(ABC):
             raise self._out_of_order(times[0].item(), " in row 0")
         if self._stored and count:
             self._layout.check_storable(elements)
-        self._pages.admit()
+        self._pages.admit(self._tail)
         return Batch(elements, times)
 
-    def _take(self, outcome: Outcome) -> None:
-        """The window becomes what a batch that was added came to."""
-        self._adopt(outcome)
-        self._ahead = []
-        self._oldest = outcome.oldest
-        self._leave(outcome.head)
+    def _front(self, head: int) -> Front:
+        """The window from leaf `head` on."""
+        k, ahead = head - self._head, self._ahead
+        if not k:
+            return Front(head, self._oldest, ahead, len(ahead), self._ready())
+        if k <= len(ahead):
+            left = len(ahead) - k
+            return Front(head, ahead[left], ahead, left, self._stepped(k))
+        if head == self._tail:
+            return self._nothing_from(head)
+        ahead, ready = self._sought(head)
+        return Front(head, ahead[-1], ahead, len(ahead) - 1, ready)
 
-    def _add(self, batch: Batch) -> None:
-        """Adds rows to the forest, behind all others."""
-        if self._tail == self._head:
-            self._oldest = batch.times[0].item()
-        self._forest.extend(batch.times, batch.elements)
-        self._tail = self._forest.tail
-        self._youngest = batch.times[-1].item()
+    def _nothing_from(self, head: int) -> Front:
+        return Front(head, None, [], 0, self._nothing_ready(head))
+
+    def _front_after(self, outcome: Outcome) -> Front:
+        return Front(outcome.head, outcome.oldest, [], 0, self._ready_after(outcome))
+
+    def _add_one(self, since: Since, front: Front, row: Any, time: Any, younger: Any) -> None:
+        if front.head == since[1]:
+            front = front._replace(oldest=time)
+        tails = self._forest.tails
+        if (since[1] + 1) & self._mask:
+            self._commit(since, front, Added(tails, (time,), (row,), since[1] + 1, time, younger))
+        else:
+            with self._taking_back():
+                tails = self._forest.with_one(time, row)
+                self._commit(since, front, Added(tails, (), (), since[1] + 1, time, younger))
+        self._settle(since)
+
+    def _add(self, since: Since, front: Front, batch: Batch, younger: Any) -> None:
+        """Adds rows behind all others, and makes `front` the front."""
+        if front.head == since[1]:
+            front = front._replace(oldest=batch.times[0].item())
+        tails = self._forest.with_run(batch.times, batch.elements)
+        youngest, tail = batch.times[-1].item(), since[1] + len(batch)
+        self._commit(since, front, Added(tails, (), (), tail, youngest, younger))
+        self._settle(since)
 
     @contextmanager
-    def _writing_early(self, batch: Batch) -> Iterator[None]:
-        """Has the batch's pages written while its results are computed, where checkpoints are made."""
-        pages = self._pages
-        if not isinstance(pages, StoredPages) or self.version is None or len(self) < len(batch):
-            yield
-            return
-        pages.put_early(self._forest.coming_pages(batch.times, batch.elements))
+    def _taking_back(self) -> Iterator[None]:
+        """If elements do not come in after all, the pages that they filled are taken back."""
         try:
             yield
         except BaseException:
-            pages.take_back()
+            self._pages.take_back(self._tail)
             raise
 
-    def _move_head(self, head: int) -> None:
-        """Evicts all before `head`."""
-        k = head - self._head
-        ahead = self._ahead
-        if k <= len(ahead):
-            self._step(k)
-            del ahead[len(ahead) - k + 1 :]
-            self._oldest = ahead.pop()
-        elif head == self._tail:
-            self._clear()
-            self._ahead = []
-        else:
-            ahead = self._seek(head)
-            self._oldest = ahead.pop()
-            self._ahead = ahead
-        self._leave(head)
+    def _write_early(self, batch: Batch) -> None:
+        """Has the batch's pages written while its results are computed, where checkpoints are made."""
+        pages = self._pages
+        if isinstance(pages, StoredPages) and self._version is not None and len(self) >= len(batch):
+            pages.put_early(self._forest.coming_pages(batch.times, batch.elements))
 
-    def _leave(self, head: int) -> None:
-        """Makes `head` the first leaf, and lets go of the pages before it."""
-        before, self._head = self._head, head
+    def _move_head(self, since: Since, head: int) -> int:
+        """Evicts all before `head`; returns how many."""
+        if head > since[0]:
+            front = self._front(head)
+            younger = self._kept_younger(front)
+            self._commit(since, front, Added(self._forest.tails, (), (), since[1], self._youngest, younger))
+            self._settle(since)
+        return head - since[0]
+
+    def _settle(self, since: Since) -> None:
+        """After a commit: says so to the source of pages."""
         shift = self._forest.shift
-        if before >> shift != head >> shift:
-            self._forest.drop_below(head)
+        if since[1] >> shift != self._tail >> shift:
+            self._pages.settle(self._tail)
+        if since[0] >> shift != self._head >> shift:
+            self._forest.drop_below(self._head)
+
+    def _concurrent_use(self) -> ConcurrentUse:
+        return ConcurrentUse(
+            f"another thread changed the window {self.name!r} during this call, which has not happened: put "
+            "a lock around the window, or give each thread its own"
+        )
 
     def _slide_by_push(self, batch: Batch) -> Any:
         lift = self.monoid.lift_row
         results: list[Any] = []
         try:
             for row, time in zip(self._layout.row_list(batch.elements), batch.times.tolist(), strict=True):
-                self._pages.admit()
-                results.append(self._push(row, lift(row), time))
+                self._pages.admit(self._tail)
+                results.append(self._push((self._head, self._tail), row, lift(row), time))
         except Exception as error:
             # the rows before are in, and their results must not be lost
             error.results = result_array(results)  # type: ignore[attr-defined]
@@ -491,11 +620,20 @@ class MonoidTreeAggregator(ABC):
         return result_array(results)
 
 
-def _page_size(monoid: Monoid, page_size: int | None) -> int:
-    if page_size is None:
-        return COLUMN_PAGE if isinstance(monoid, ColumnarMonoid) else OBJECT_PAGE
-    if isinstance(page_size, bool) or not isinstance(page_size, int):
-        raise TypeError(f"page_size is a whole number, got {page_size!r}")
-    if page_size < 2 or page_size & (page_size - 1):
-        raise ValueError(f"page_size is a power of two and at least 2, got {page_size}")
-    return page_size
+CLOSED = "is closed; make a new one, or restore it"
+FORKED = (
+    "belongs to the process that this one was forked from; restore it here under a name of its own, or open "
+    "windows after the fork"
+)
+
+#: Windows with a store, which an inherited copy in a forked process must not touch.
+_of_this_process: WeakSet[MonoidTreeAggregator] = WeakSet()
+
+
+def _after_fork() -> None:
+    for window in list(_of_this_process):
+        window._closed = FORKED
+    _of_this_process.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)

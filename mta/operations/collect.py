@@ -5,8 +5,9 @@ Can run at any time beside live windows. What may go follows from a root and a k
 - A page of an epoch before the root's goes if no retained version names it. Later versions of the window name
   pages of older epochs only if the version that they go on from does, and that one is retained.
 - A page of the root's epoch may belong to a commit that is under way. It goes if the first leaf that any
-  retained version needs lies behind it; or, if its writer is surely dead, once the root's epoch was raised,
-  so that a commit which the dead writer sent and which is still on its way comes too late.
+  retained version needs lies behind it, a part if it was given its number before the last commit; or, if its
+  writer is surely dead, once the root's epoch was raised, so that a commit which the dead writer sent and
+  which is still on its way comes too late.
 - A page of an epoch after the root's is not touched: a newer writer came meanwhile.
 - A page of a window without a root goes, if there is still no root after the page was seen: a writer swaps
   its root in before it writes its first page. Epochs are never used again, so this lets no zombie back in.
@@ -182,12 +183,15 @@ class _Collector:
             return []  # which was said when its root was visited
         if known is None:
             return [text for text, _ in pairs]
-        at_work = {each.epoch for each in known.root.attempts if each.version is None}
-        idle = [(text, key) for text, key in pairs if key not in known.needed and key.epoch not in at_work]
-        gone = [text for text, key in idle if key.epoch < known.root.epoch or _is_behind(known.root, key)]
-        current = [
-            text for text, key in idle if key.epoch == known.root.epoch and not _is_behind(known.root, key)
+        root = known.root
+        at_work = [each for each in root.attempts if each.version is None]
+        idle = [
+            (text, key)
+            for text, key in pairs
+            if key not in known.needed and not any(each.has(key.epoch) for each in at_work)
         ]
+        gone = [text for text, key in idle if key.epoch < root.epoch or _is_over(root, key)]
+        current = [text for text, key in idle if root.has(key.epoch) and not _is_over(root, key)]
         if current and known.dead and self._fence(name, known):
             gone += current
         return gone
@@ -240,14 +244,19 @@ def _is_lost(attempt: Attempt, root: Root, grace: float) -> bool:
     )
 
 
-def _is_behind(root: Root, key: PageKey) -> bool:
-    """Whether a page of the root's epoch ends before the first leaf that a retained version needs."""
+def _is_over(root: Root, key: PageKey) -> bool:
+    """Whether no version to come will name a page or part of the root's epoch that none names now.
+
+    So it is with a page that ends before the first leaf that a retained version needs, and with a part whose
+    serial number was given before the last commit.
+    """
     first = root.first_needed()
-    if first is None or key.epoch != root.epoch:
+    if first is None or not root.has(key.epoch):
         return False
-    shift, tier = root.page_size.bit_length() - 1, key.tier & ~PART
-    number = key.number >> shift if key.tier & PART else key.number
-    return (number + 1) << shift * (tier + 1) <= first
+    if key.tier & PART:
+        return key.number < root.next_part()
+    shift = root.page_size.bit_length() - 1
+    return (key.number + 1) << shift * (key.tier + 1) <= first
 
 
 def _chunks(keys: Iterable[str]) -> Iterator[set[str]]:

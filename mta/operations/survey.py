@@ -22,7 +22,7 @@ class Needed:
 
     def __init__(self, root: Root) -> None:
         self._parts = {
-            (part.epoch, PART | part.tier, part.start)
+            (part.epoch, PART | part.tier, part.serial)
             for version in root.retained
             for tail in version.tails
             for part in tail.parts
@@ -155,7 +155,7 @@ def inspect(store: Store, name: str) -> Inspection:
         if key in needed:
             kind = inspection.parts if key.tier & PART else inspection.tiers
             kind.setdefault(key.tier & ~PART, Held()).add(size)
-        elif key.epoch == root.epoch:
+        elif root.has(key.epoch):
             inspection.uncommitted.add(size)
         else:
             inspection.leftovers.add(size)

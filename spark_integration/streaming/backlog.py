@@ -176,7 +176,9 @@ class Backlog:
         if self._base is None and not self._hold.wrote:
             return None
         assert self._hold.extents is not None
-        return Version(number, 0, 0, None, None, pack(number), self._hold.extents, (), tuple(_ranges(named)))
+        return Version(
+            number, 0, 0, None, None, pack(number), self._hold.extents, (), documents=tuple(_ranges(named))
+        )
 
     def give_up(self) -> None:
         """Deletes what was written, of which nothing will count."""
@@ -192,7 +194,8 @@ class Backlog:
         self._held = []
 
     def _write(self, contents: list[bytes]) -> list[tuple[int, int]]:
-        prefix = self._hold.prefix_to_write(DOCUMENTS)
+        self._hold.claim()
+        prefix = page_prefix(self._name, self._hold.root.epoch, DOCUMENTS)
         numbers = range(self._next, self._next + len(contents))
         self._next += len(contents)
         self._store.put_many(

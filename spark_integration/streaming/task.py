@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from mta import AmortizedMTA, LogMTA
 from mta.attempts import AttemptHold, retire
+from mta.checks import COLUMN_PAGE, OBJECT_PAGE
 from mta.manifest import Version, pack_version, unpack_version
 from mta.monoids.base import Array
 from mta.versioned import open_version, save_version
-from mta.window import COLUMN_PAGE, OBJECT_PAGE
 from spark_integration.chunks import Chunk, Times, chunks
 from spark_integration.frames import Clock
 from spark_integration.group import SHORT_WINDOW, Group

@@ -222,7 +222,7 @@ def test_an_attempt_that_fails_takes_its_pages_back(store: Store, name: str) -> 
     base = first_version(store, name, "abcdef")
     failed = begun(store, name, base, batch=1, text="abcdef")
     failed.push("ghijkl")
-    failed.window._pages.flush()  # type: ignore[attr-defined]
+    failed.window._pages.flush(failed.window._tail)  # type: ignore[attr-defined]
     assert keys_of(store, name) > named(name, base)
     failed.window.close()
     assert keys_of(store, name) == named(name, base)
@@ -246,7 +246,7 @@ store = open_store(url)
 base = unpack_version(1, msgpack.unpackb(bytes.fromhex(packed), strict_map_key=False))
 attempt = begun(store, name, base, batch=1, text="abcdefghij", run="dead")
 attempt.window.slide(list("klmnopqrst"))
-attempt.window._pages.flush()
+attempt.window._pages.flush(attempt.window._tail)
 print("wrote", flush=True)
 while True:
     attempt.window.slide(list("uvwxyz"))
@@ -299,7 +299,7 @@ def test_gc_leaves_an_attempt_at_work_alone_until_its_lease_ends(
     base = first_version(store, name, "abcdef")
     at_work = begun(store, name, base, batch=1, text="abcdef")
     at_work.push("ghijkl")
-    at_work.window._pages.flush()  # type: ignore[attr-defined]
+    at_work.window._pages.flush(at_work.window._tail)  # type: ignore[attr-defined]
     stored = keys_of(store, name)
     collect(store, grace=0)
     assert keys_of(store, name) == stored > named(name, base)
@@ -343,7 +343,7 @@ def test_a_zombie_does_not_bring_a_retired_window_back(store: Store, name: str) 
     base = first_version(store, name, "abcdef")
     zombie = begun(store, name, base, batch=1, text="abcdef")
     zombie.push("ghijkl")
-    zombie.window._pages.flush()  # type: ignore[attr-defined]
+    zombie.window._pages.flush(zombie.window._tail)  # type: ignore[attr-defined]
     retire(store, name, 2)
     with pytest.raises(Fenced, match="was cleared away"):
         zombie.publish()
@@ -438,7 +438,7 @@ class Query(RuleBasedStateMachine):
         try:
             attempt.push(self.next_letters(count))
             if flush:
-                attempt.window._pages.flush()  # type: ignore[attr-defined]
+                attempt.window._pages.flush(attempt.window._tail)  # type: ignore[attr-defined]
         except (Fenced, PagesLost):
             assert not self.counts(attempt)
             self.at_work.remove(attempt)

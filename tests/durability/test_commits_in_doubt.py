@@ -8,7 +8,7 @@ import uuid
 import pytest
 
 from mta import AmortizedMTA, Fenced, PagesLost, monoids, ownership, policies
-from mta.manifest import Extents, decode_root
+from mta.manifest import EPOCHS, Extents, decode_root
 from mta.operations import verify
 from mta.window import MonoidTreeAggregator
 from stores import Store, StoreUnavailable, open_store, pages_of
@@ -90,7 +90,7 @@ def test_going_on_after_a_lost_answer_spares_what_may_be_committed(line: Line) -
     line.fail(window, "swap_root", after=True)
     for start in range(2000, 6000, 500):  # what the commit in doubt names is evicted and behind all else
         window.extend(VALUES[start : start + 500])
-    window._pages._writer.submit(int).result()  # type: ignore[attr-defined]
+    window._pages._writer.finish()  # type: ignore[attr-defined]
     assert verify(line.direct, "w").problems == []
     with line.restored() as restored:
         assert elements(restored) == VALUES[1500:2000]
@@ -132,7 +132,7 @@ def test_pages_between_checkpoints_do_not_pile_up(line: Line) -> None:
     window.checkpoint()
     for start in range(1000, 50_000, 1000):
         window.extend(VALUES[start : start + 1000])
-    window._pages._writer.submit(int).result()  # type: ignore[attr-defined]
+    window._pages._writer.finish()  # type: ignore[attr-defined]
     held = len(list(line.direct.list_keys(pages_of("w"))))
     assert held < 2 * 500 / 3 + 3 * 1000 / 3  # the version's window, this one, and a batch on its way out
 
@@ -194,7 +194,7 @@ def test_epochs_are_never_used_again() -> None:
     assert len(set(epochs)) == 20
     assert epochs == sorted(epochs)
     assert abs(epochs[0] - time.time() * 1e6) < 60e6
-    assert ownership.next_epoch(2**60) == 2**60 + 1
+    assert ownership.next_epoch(2**60) == 2**60 + EPOCHS
 
 
 def test_a_forked_copy_of_a_writer_is_fenced(line: Line) -> None:
@@ -218,7 +218,7 @@ def test_closing_a_forked_copy_spares_what_the_writer_committed_since(line: Line
     copy = line.window(4)
     vars(copy._ownership).update(vars(window._ownership))
     window.extend(VALUES[100:200])
-    window._pages.flush()  # type: ignore[attr-defined]
+    window._pages.flush(window._tail)  # type: ignore[attr-defined]
     copy._pages._stored = dict(window._pages._stored)  # type: ignore[attr-defined]
     window.checkpoint()
     copy.close()

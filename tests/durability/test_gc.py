@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from mta import AmortizedMTA, Fenced, PagesLost, WindowNotFound, monoids, policies
-from mta.manifest import Root, decode_root, encode_root
+from mta.manifest import EPOCHS, Root, decode_root, encode_root
 from mta.operations import collect, remove, verify
 from mta.ownership import surely_dead
 from mta.window import MonoidTreeAggregator
@@ -110,7 +110,7 @@ def test_a_commit_of_a_dead_writer_that_arrives_late_fails(name: str) -> None:
         window.extend(range(100))
         window.checkpoint()
         window.extend(range(100, 400))
-        window._pages.flush()  # type: ignore[attr-defined]
+        window._pages.flush(window._tail)  # type: ignore[attr-defined]
         die(store, name)
         found = store.read_root(name)
         assert found is not None
@@ -192,7 +192,8 @@ def test_pages_of_a_later_epoch_are_not_touched(any_store: Store, name: str) -> 
     with new(any_store, name) as window:
         window.extend(range(50))
         window.checkpoint()
-    later = page_key(page_prefix(name, root_of(any_store, name).epoch + 1, 0), 0)
+    later = page_key(page_prefix(name, root_of(any_store, name).epoch + EPOCHS, 0), 0)
+    time.sleep(EPOCHS / 1e6)
     any_store.put_many({later: b"x"})
     die(any_store, name)
     collect(any_store, grace=0)
@@ -221,7 +222,7 @@ def test_a_window_that_begins_while_gc_lists_is_spared(name: str) -> None:
             if not windows:
                 windows.append(new(store, name))
                 windows[0].extend(range(200))
-                windows[0]._pages.flush()  # type: ignore[attr-defined]
+                windows[0]._pages.flush(windows[0]._tail)  # type: ignore[attr-defined]
             return listed(prefix)
 
         store.list_keys = listing  # type: ignore[method-assign]
@@ -291,7 +292,8 @@ def test_a_process_that_was_killed_is_surely_dead(name: str, tmp_path: object) -
         "from mta import AmortizedMTA, monoids\n"
         "from stores import open_store\n"
         f"window = AmortizedMTA(monoids.Sum(), store=open_store({url!r}), name={name!r}, page_size=4)\n"
-        "window.extend(range(100)); window.checkpoint(); window.extend(range(100)); window._pages.flush()\n"
+        "window.extend(range(100)); window.checkpoint(); window.extend(range(100))\n"
+        "window._pages.flush(window._tail)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     subprocess.run([sys.executable, "-c", program], check=False)

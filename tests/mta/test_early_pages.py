@@ -26,7 +26,7 @@ def test_a_checkpoint_after_a_batch_finds_its_pages_written(kind, loose):
         window.checkpoint()
         for batch in range(1, 6):
             window.slide(rows(4 * PAGE, batch))
-            window._pages._writing.result()  # what was started early is done without a flush
+            window._pages._writer.finish()  # what was started early is done without a flush
             assert len(window._pages._buffer) <= 2
             window.checkpoint()
         everything = np.concatenate(

@@ -159,7 +159,7 @@ def test_faults_at_random(kind: Any, name: str, policy: Any, page_size: int, aft
         with trial.window:
             for _ in range(60):
                 trial.step()
-            trial.window._pages.flush()
+            trial.window._pages.flush(trial.window._tail)
             forget(trial.window)
             check_window(trial.window, trial.model)
         faults += trial.store.faults
@@ -187,7 +187,7 @@ def test_pages_that_could_not_be_written_are_not_lost(kind: Any) -> None:
         for i in range(100):
             window.insert(f"{i}.", len(model))
             model.insert(f"{i}.", len(model))
-        window._pages.flush()
+        window._pages.flush(window._tail)
         forget(window)
         check_window(window, model)
         for k in (1, 7, 30):
@@ -222,7 +222,7 @@ def test_a_failing_read_ahead_is_not_an_error(kind: Any) -> None:
     store = FaultyStore(open_store("memory:"), lambda call, _: call == "get_many" and next(failing) % 2 == 0)
     window = kind(monoids.Sum(), store=store, page_size=4)
     window.extend(list(range(1000)))
-    window._pages.flush()
+    window._pages.flush(window._tail)
     forget(window)
     expected, head = sum(range(1000)), 0
     while head < 990:
@@ -292,7 +292,7 @@ def test_cached_pages_are_bounded(kind: Any) -> None:
 def stored_window(kind: Any, store: Store, name: str, make: Any = monoids.Concat, n: int = 200) -> Any:
     window = kind(make(), store=store, name=name, page_size=4)
     window.extend([f"{i}." for i in range(n)] if make is monoids.Concat else list(range(n)))
-    window._pages.flush()
+    window._pages.flush(window._tail)
     forget(window)
     return window
 
@@ -412,7 +412,7 @@ def test_a_lost_page_stops_a_policy_without_a_change(kind: Any, name: str, metho
     with open_store("memory:") as store:
         window = kind(monoids.Concat(), CountWindow(200), store=store, name=name, page_size=4)
         window.extend([f"{i}." for i in range(200)])
-        window._pages.flush()
+        window._pages.flush(window._tail)
         forget(window)
         store.delete_many([key for key in store.list_keys(pages_of(name)) if parse_page_key(key).tier == 0])
         before = (len(window), window.oldest, window.youngest)

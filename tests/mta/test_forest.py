@@ -34,9 +34,9 @@ class Grown:
             items = [f"{len(self.items) + i}." for i in range(max(1, size))]
             times = [time := time + chance.choice([0, 0, 1, 2]) for _ in items]
             if size:
-                self.forest.extend(np.array(times), items)
+                self.forest.tails = self.forest.with_run(np.array(times), items)
             else:
-                self.forest.append(times[0], items[0])
+                self.forest.tails = self.forest.with_one(times[0], items[0])
             self.items += items
             self.times += times
 
@@ -108,7 +108,7 @@ def test_how_it_grew_does_not_matter(page_size: int, sizes: list[int], others: l
     at = 0
     for size in [*others, n]:
         stop = min(n, at + size)
-        two.extend(np.array(one.times[at:stop], dtype=np.int64), one.items[at:stop])
+        two.tails = two.with_run(np.array(one.times[at:stop], dtype=np.int64), one.items[at:stop])
         at = stop
     tiers = max(len(one.forest.tails), len(two.tails))
     for tier in range(tiers):

@@ -219,7 +219,7 @@ class Windows(RuleBasedStateMachine):
     def forget_cached_pages(self) -> None:
         """From here on pages have to come from the store."""
         for window in self.windows.values():
-            window._pages.flush()
+            window._pages.flush(window._tail)
             window._pages._cache.clear()
 
     @invariant()
@@ -393,7 +393,7 @@ def test_large_pages_of_each_monoid(name: str, kind: Any) -> None:
         for start in range(0, count, 2 * page // 3):
             stop = min(count, start + 2 * page // 3)
             results += rows_of(window.slide(columns(monoid, values[start:stop]), times[start:stop]))
-            window._pages.flush()
+            window._pages.flush(window._tail)
             window._pages._cache.clear()
         for row in [0, 1, page - 1, page, length, count - 1, *chance.integers(0, count, 4).tolist()]:
             assert same(

@@ -1,0 +1,120 @@
+"""Work in the background: a few threads for all windows of a store, and lanes of work in order for each.
+
+Written by hand because of what an executor of the standard library does not promise: that a thread which
+cannot start, or an interrupt at any point, loses no work and leaves nobody waiting. Whoever waits for a lane
+does its work himself where no thread does.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from weakref import WeakKeyDictionary
+
+from stores import Store
+
+#: Threads of one store.
+MOST = 2
+
+#: Seconds that a thread waits for more work before it ends. The end of the process may have to wait for it.
+LINGER = 0.1
+
+_log = logging.getLogger("stores")
+
+
+class Lane:
+    """Work that is done one piece after the other, in the order it came. A piece must not raise."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._work: deque[Callable[[], None]] = deque()
+        self._at_work = threading.Lock()
+
+    def submit(self, work: Callable[[], None]) -> None:
+        """Adds a piece, unless the same piece waits already behind the one that is being done."""
+        if self._work.count(work) < 2:
+            self._work.append(work)
+            self._pool.wake(self)
+
+    def run(self) -> None:
+        """Does what there is to do, unless somebody else is at it already."""
+        while self._work and self._at_work.acquire(blocking=False):
+            try:
+                self._run_one()
+            finally:
+                self._at_work.release()
+
+    def finish(self) -> None:
+        """Returns when all that was submitted is done."""
+        while self._work:
+            with self._at_work:
+                self._run_one()
+
+    def _run_one(self) -> None:
+        if self._work:
+            # it is taken off when it is done, so that an interrupt does not lose it
+            self._work[0]()
+            self._work.popleft()
+
+
+class Pool:
+    """Threads that start when there is work, and end soon after there is none."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._changed = threading.Condition()
+        self._ready: deque[Lane] = deque()
+        self._threads: list[threading.Thread] = []
+        self._waiting = 0
+
+    def wake(self, lane: Lane) -> None:
+        with self._changed:
+            self._ready.append(lane)
+            if self._waiting:
+                self._changed.notify()
+            if self._waiting >= len(self._ready):
+                return
+            self._threads = [thread for thread in self._threads if thread.is_alive()]
+            if len(self._threads) < self._most:
+                self._start()
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._work, name="mta-background")
+        try:
+            thread.start()
+        except (RuntimeError, MemoryError) as error:
+            _log.debug("no thread for work in the background, which is done in the foreground: %s", error)
+        else:
+            self._threads.append(thread)
+
+    def _work(self) -> None:
+        while (lane := self._next()) is not None:
+            lane.run()
+
+    def _next(self) -> Lane | None:
+        with self._changed:
+            self._waiting += 1
+            found = self._changed.wait_for(lambda: self._ready, LINGER)
+            self._waiting -= 1
+            return self._ready.popleft() if found else None
+
+
+_pools: WeakKeyDictionary[Store, Pool] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def pool_of(store: Store) -> Pool:
+    """The threads that all windows of a store share."""
+    with _lock:
+        return _pools.setdefault(store, Pool())
+
+
+def _forget_after_fork() -> None:
+    global _pools, _lock
+    _pools, _lock = WeakKeyDictionary(), threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)
