@@ -1,32 +1,42 @@
 """Work in the background: a few threads for all windows of a store, and lanes of work in order for each.
 
-Written by hand because of what an executor of the standard library does not promise: that a thread which
-cannot start, or an interrupt at any point, loses no work and leaves nobody waiting. Whoever waits for a lane
-does its work himself where no thread does.
+Written by hand because of what the standard library's executors and `threading.Thread` do not promise: that
+a thread which cannot start, or an interrupt at any point, loses no work and leaves nobody waiting. Whoever
+waits for a lane does its work himself where no thread does.
 """
 
 from __future__ import annotations
 
+import _thread
+import atexit
 import logging
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
-from stores import Store
+from mta.errors import WindowError
+from stores import Store, StoreError
 
-#: Threads of one store.
+#: Threads of one store: one that writes or deletes, and one that reads ahead.
 MOST = 2
 
-#: Seconds that a thread waits for more work before it ends. The end of the process may have to wait for it.
+#: Seconds that a thread waits for more work before it ends.
 LINGER = 0.1
+
+#: Seconds that the end of the process waits for work that was begun.
+PATIENCE = 10.0
 
 _log = logging.getLogger("stores")
 
 
 class Lane:
-    """Work that is done one piece after the other, in the order it came. A piece must not raise."""
+    """Work that is done one piece after the other, in the order it came.
+
+    A piece that a store or a window refuses has said so to whom it concerns.
+    """
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -44,6 +54,9 @@ class Lane:
         while self._work and self._at_work.acquire(blocking=False):
             try:
                 self._run_one()
+            except Exception:
+                _log.exception("work in the background failed")
+                self._work.popleft()
             finally:
                 self._at_work.release()
 
@@ -55,8 +68,11 @@ class Lane:
 
     def _run_one(self) -> None:
         if self._work:
-            # it is taken off when it is done, so that an interrupt does not lose it
-            self._work[0]()
+            try:
+                self._work[0]()
+            except (StoreError, WindowError) as error:
+                _log.debug("work in the background was refused: %s", error)
+            # not before it is done, so that an interrupt does not lose it
             self._work.popleft()
 
 
@@ -67,7 +83,7 @@ class Pool:
         self._most = most
         self._changed = threading.Condition()
         self._ready: deque[Lane] = deque()
-        self._threads: list[threading.Thread] = []
+        self._threads = 0
         self._waiting = 0
 
     def wake(self, lane: Lane) -> None:
@@ -75,20 +91,18 @@ class Pool:
             self._ready.append(lane)
             if self._waiting:
                 self._changed.notify()
-            if self._waiting >= len(self._ready):
-                return
-            self._threads = [thread for thread in self._threads if thread.is_alive()]
-            if len(self._threads) < self._most:
+            if self._waiting < len(self._ready) and self._threads < self._most:
                 self._start()
 
     def _start(self) -> None:
-        thread = threading.Thread(target=self._work, name="mta-background")
+        work = self._work
         try:
-            thread.start()
+            # no call between the two, so that no interrupt comes between them
+            self._threads += 1
+            _thread.start_new_thread(work, ())
         except (RuntimeError, MemoryError) as error:
+            self._threads -= 1
             _log.debug("no thread for work in the background, which is done in the foreground: %s", error)
-        else:
-            self._threads.append(thread)
 
     def _work(self) -> None:
         while (lane := self._next()) is not None:
@@ -99,7 +113,15 @@ class Pool:
             self._waiting += 1
             found = self._changed.wait_for(lambda: self._ready, LINGER)
             self._waiting -= 1
-            return self._ready.popleft() if found else None
+            if found:
+                return self._ready.popleft()
+            self._threads -= 1
+            return None
+
+    def wait(self, deadline: float) -> None:
+        """Returns when no thread is left, or at a deadline."""
+        while self._threads and time.monotonic() < deadline:
+            time.sleep(LINGER / 10)
 
 
 _pools: WeakKeyDictionary[Store, Pool] = WeakKeyDictionary()
@@ -115,6 +137,13 @@ def pool_of(store: Store) -> Pool:
 def _forget_after_fork() -> None:
     global _pools, _lock
     _pools, _lock = WeakKeyDictionary(), threading.Lock()
+
+
+@atexit.register
+def _wait_at_exit() -> None:
+    deadline = time.monotonic() + PATIENCE
+    for pool in list(_pools.values()):
+        pool.wait(deadline)
 
 
 os.register_at_fork(after_in_child=_forget_after_fork)

@@ -19,7 +19,7 @@ from typing import Protocol
 
 from mta.background import Lane, pool_of
 from mta.codec import decode_page, encode_page
-from mta.errors import PagesLost
+from mta.errors import PagesLost, WindowError
 from mta.pages import Page
 from mta.ranges import without
 from mta.states import Layout
@@ -101,7 +101,7 @@ class StoredPages:
         #: keys to delete that are not of pages behind the head
         self._doomed: list[str] = []
         #: why the last deletion failed
-        self._not_deleted: Exception | None = None
+        self._not_deleted: StoreError | None = None
         pool = pool_of(store)
         self._writer, self._reader = Lane(pool), Lane(pool)
         self._closed = False
@@ -171,8 +171,7 @@ class StoredPages:
         self._writer.submit(self._write_what_can_be)
 
     def _write_what_can_be(self) -> None:
-        with suppress(Exception):  # what fails is left in the buffer, and raises when it is full
-            self._write(self._held)
+        self._write(self._held)  # what fails is left in the buffer, and raises when it is full
 
     def _write(self, held: int) -> None:
         """Writes pages, oldest first, until `held` are left, a few at a time so that memory is bounded."""
@@ -250,7 +249,7 @@ class StoredPages:
             return
         try:
             pages = {} if self._closed else self._read(names)
-        except Exception as error:
+        except (StoreError, WindowError) as error:
             future.set_exception(error)
         else:
             future.set_result(pages)
@@ -354,7 +353,7 @@ class StoredPages:
     def _delete_what_can_be(self) -> None:
         try:
             self._delete()
-        except Exception as error:
+        except StoreError as error:
             _log.warning("what the window %r needs no longer could not be deleted: %s", self._window, error)
 
     def _delete(self) -> None:
@@ -363,7 +362,7 @@ class StoredPages:
             self._delete_doomed()
             for tier in list(self._stored):
                 self._delete_pages(tier, self._gone(tier))
-        except Exception as error:
+        except StoreError as error:
             self._not_deleted = error
             raise
         self._not_deleted = None
