@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from mta import leases
 from mta.errors import Fenced
 from mta.manifest import (
     DOCUMENTS,
@@ -58,7 +59,8 @@ class AttemptHold:
         self._batch, self._run, self._lease = batch, run, lease
         self._id = secrets.token_hex(8)
         self._lock = threading.RLock()
-        self._claimed = 0.0
+        self._claimed = False
+        self._renewed = 0.0
         self.extents: Extents | None = (
             Extents(((0, None),), self._shift) if base is None else replace(base.extents, shift=self._shift)
         )
@@ -67,16 +69,14 @@ class AttemptHold:
     @property
     def wrote(self) -> bool:
         """Whether there may be pages of this attempt."""
-        return self._claimed > 0
+        return self._claimed
 
     # -- claiming and publishing ------------------------------------------------------------------------
 
     def claim(self) -> None:
         with self._lock:
             if self._claimed:
-                if time.time() > self._claimed + self._lease / 2:
-                    self._change(lambda mine: replace(mine, lease=time.time() + self._lease))
-                    self._claimed = time.time()
+                self.renew()
                 return
             while True:
                 found = self._read()
@@ -88,14 +88,30 @@ class AttemptHold:
                     if not self._is_there():
                         continue
                 break
-            self._claimed = time.time()
+            self._claimed, self._renewed = True, time.monotonic()
             assert self.extents is not None
             if self._base is None:
                 self.extents = Extents(((epoch, None),), self._shift)
             elif epoch != self.extents.open:
                 self.extents = self.extents.taken_over(self._base.tail, epoch)
             self.root = replace(self.root, epoch=epoch)
+            leases.keep(self)
             self._clear(root.retained, claimed.retained)
+
+    def end(self) -> None:
+        """The lease is renewed no more."""
+        leases.end(self)
+
+    def renewal(self) -> float:
+        return self._renewed + self._lease * leases.PART_OF_LEASE
+
+    def renew(self) -> None:
+        """Makes the lease last from now on, if a part of it is over."""
+        with self._lock:
+            if self._claimed and time.monotonic() >= self.renewal():
+                until = self._store.now() + self._lease
+                self._change(lambda mine: replace(mine, lease=until))
+                self._renewed = time.monotonic()
 
     def _with_me(self, root: Root) -> tuple[Root, int]:
         later = [each for each in root.attempts if each.batch > self._batch]
@@ -106,11 +122,12 @@ class AttemptHold:
                 "an older checkpoint than the window's"
             )
         kept = tuple(each for each in root.attempts if self._may_count(each))
-        epoch = next_epoch(root.epoch)
+        now = self._store.now()
+        epoch = next_epoch(root.epoch, now)
         if self._goes_on(root):
             epoch = root.epoch
             kept = ()
-        mine = Attempt(self._id, epoch, self._batch, self._run, this_process(), time.time() + self._lease)
+        mine = Attempt(self._id, epoch, self._batch, self._run, this_process(), now + self._lease)
         versions = () if self._base is None else (self._base,)
         return replace(root, epoch=epoch, versions=versions, attempts=(*kept, mine)), epoch
 
@@ -118,7 +135,9 @@ class AttemptHold:
         """Whether another attempt may have won this batch, or be at work and leave pages."""
         if other.version is None:
             return True  # when it is gone, `mta gc` clears up after it
-        return other.batch == self._batch and (other.run == self._run or not is_gone(other))
+        if other.batch != self._batch:
+            return False
+        return other.run == self._run or not is_gone(other, self._store.now())
 
     def _goes_on(self, root: Root) -> bool:
         """Whether the only other attempt is the one before this, so that its epoch can be used on."""
@@ -134,14 +153,16 @@ class AttemptHold:
     def commit(self, version: Version, monoid: str, policy: str) -> None:
         """Publishes a version. Whether it counts is not decided here."""
         with self._lock:
+            self.end()
             self._change(lambda mine: replace(mine, version=version), monoid, policy)
 
     def let_go(self) -> None:
         """Takes back the claim of an attempt that failed, and whose pages are gone."""
         with self._lock:
             if self._claimed:
+                self.end()
                 self._change(lambda _: None)
-                self._claimed = 0.0
+                self._claimed = False
 
     def _change(
         self, change: Callable[[Attempt], Attempt | None], monoid: str = "", policy: str = ""
@@ -163,7 +184,7 @@ class AttemptHold:
                 root = replace(root, monoid=monoid, policy=policy)
             if len(changed) < len(root.attempts):
                 # what is left of the pages is then of an epoch that is over, and `mta gc` finds it
-                root = replace(root, epoch=next_epoch(root.epoch))
+                root = replace(root, epoch=next_epoch(root.epoch, self._store.now()))
             root = replace(root, attempts=tuple(changed))
             try:
                 if not root.attempts and not root.versions:
@@ -224,12 +245,12 @@ class AttemptHold:
             raise Fenced(f"this attempt's claim on the window {self._name!r} was cleared away")
 
     def knows_root(self) -> bool:
-        return self._claimed > 0 and self._is_there() and not self._is_there(published=True)
+        return self._claimed and self._is_there() and not self._is_there(published=True)
 
 
-def is_gone(attempt: Attempt, grace: float = 0.0) -> bool:
+def is_gone(attempt: Attempt, now: float) -> bool:
     """Whether an attempt is surely at work no longer."""
-    return surely_dead(attempt.owner) or attempt.lease + grace < time.time()
+    return surely_dead(attempt.owner) or attempt.lease < now
 
 
 def retire(store: Store, name: str, batch: int) -> None:

@@ -16,6 +16,7 @@ from functools import cache
 
 import xxhash
 
+from mta import leases
 from mta.errors import Fenced, WindowExists, WindowNotFound
 from mta.manifest import EPOCHS, Extents, Root, Version, decode_root, encode_root
 from stores import Conflict, Store, Token
@@ -48,7 +49,7 @@ class Ownership:
         """Raises the epoch for a new window, unless this writer has the epoch already."""
         with self._lock:
             if self.extents is not None:
-                self._renew()
+                self.renew()
                 return
             found = self._read()
             root, token = found or (self.root, None)
@@ -59,6 +60,7 @@ class Ownership:
                 )
             self._swap(self._next(replace(root, page_size=1 << self._shift)), token)
             self.extents = Extents(((self.root.epoch, None),), self._shift)
+            self._keep()
 
     def peek(self, number: int | None) -> tuple[Root, Version, Token]:
         """The root as it is, and a version, the last one by default."""
@@ -79,11 +81,11 @@ class Ownership:
             while True:
                 root, version, token = self.peek(number)
                 try:
-                    self._swap(self._next(root), token)
+                    self._swap(self._next(root), token, version.number)
                 except Fenced:
                     continue
                 self.extents = version.extents.taken_over(version.tail, self.root.epoch)
-                self._lineage = version.number
+                self._keep()
                 return version
 
     def commit(self, version: Version, monoid: str, policy: str) -> None:
@@ -99,8 +101,7 @@ class Ownership:
                 next_version=version.number + 1,
                 versions=versions,
             )
-            self._swap(root, self._token)
-            self._lineage = version.number
+            self._swap(root, self._token, version.number)
 
     def let_go(self) -> None:
         """Removes the root of a window that has no checkpoint."""
@@ -109,9 +110,13 @@ class Ownership:
                 self._store.delete_root(self._name, self._token)
 
     def _next(self, root: Root) -> Root:
-        return replace(root, epoch=next_epoch(root.epoch), owner=this_process(), lease=self._until())
+        epoch = next_epoch(root.epoch, self._store.now())
+        return replace(root, epoch=epoch, owner=this_process(), lease=self._until())
 
-    def _swap(self, root: Root, expected: Token | None) -> None:
+    def _swap(self, root: Root, expected: Token | None, lineage: int | None = None) -> None:
+        """Swaps a root in, which goes on from the version `lineage` if it is one of another than before."""
+        lineage = self._lineage if lineage is None else lineage
+        now = time.monotonic()
         data = encode_root(self._name, root)
         self._unanswered += ((xxhash.xxh3_64_digest(data), root),)
         token: Token | None = None
@@ -121,9 +126,9 @@ class Ownership:
             except Conflict:
                 expected, done = self._expected_instead(data)
                 token = expected if done else None
-        self._token, self.root = token, root
-        self._unanswered = ()
-        self._renewed = time.time()
+        # no call from here on, so that no interrupt comes between
+        self._token, self.root, self._lineage = token, root, lineage
+        self._unanswered, self._renewed = (), now
 
     def _expected_instead(self, data: bytes) -> tuple[Token, bool]:
         """The token of the root as it is, if an earlier swap was done and only its answer was lost.
@@ -153,15 +158,44 @@ class Ownership:
 
     def knows_root(self) -> bool:
         """Whether the root is as this writer left it: nobody took over, and no commit is in doubt."""
-        found = self._store.read_root(self._name)
-        return found is not None and found[1] == self._token
+        with self._lock:
+            found = self._store.read_root(self._name)
+            return found is not None and found[1] == self._token
 
-    def _renew(self) -> None:
-        if self._lease is not None and time.time() > self._renewed + self._lease / 2:
+    # -- the lease --------------------------------------------------------------------------------------
+
+    def _keep(self) -> None:
+        if self._lease is not None:
+            leases.keep(self)
+
+    def end(self) -> None:
+        """The lease is renewed no more."""
+        if self._lease is not None:
+            leases.end(self)
+
+    def renewal(self) -> float:
+        return self._renewed + (self._lease or 0.0) * leases.PART_OF_LEASE
+
+    def renew(self) -> None:
+        """Makes the lease last from now on, if a part of it is over."""
+        with self._lock:
+            if self._lease is None or time.monotonic() < self.renewal():
+                return
+            if self._unanswered:
+                self._find_out()
             self._swap(replace(self.root, lease=self._until()), self._token)
 
+    def _find_out(self) -> None:
+        """Whether one of the swaps without an answer was done: what it committed must not be taken back."""
+        found = self._store.read_root(self._name)
+        digest = None if found is None else xxhash.xxh3_64_digest(found[0])
+        for each, root in self._unanswered:
+            if found is not None and each == digest:
+                self._token, self.root = found[1], root
+                self._lineage = max((version.number for version in root.versions), default=0)
+
     def _until(self) -> float | None:
-        return None if self._lease is None else time.time() + self._lease
+        return None if self._lease is None else self._store.now() + self._lease
 
     def _read(self) -> tuple[Root, Token] | None:
         found = self._store.read_root(self._name)
@@ -215,12 +249,12 @@ class Ownership:
         return self.extents
 
 
-def next_epoch(epoch: int) -> int:
+def next_epoch(epoch: int, now: float) -> int:
     """An epoch that was never before, not even of a window that was removed: a zombie may still have it.
 
-    The few that follow are its owner's too.
+    The few that follow are its owner's too. Goes by the clock that all writers share.
     """
-    return max(epoch + EPOCHS, time.time_ns() // 1000)
+    return max(epoch + EPOCHS, int(now * 1_000_000))
 
 
 @cache

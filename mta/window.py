@@ -397,6 +397,8 @@ class MonoidTreeAggregator(ABC):
         if self._ended or self._closed == FORKED:
             return
         self._closed = CLOSED
+        if self._stored:
+            self._ownership.end()
         self._pages.close()
         if isinstance(self._pages, StoredPages) and self._ownership.extents is not None:
             self._pages.forget()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import re
 import secrets
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -248,6 +249,10 @@ class Store(ABC):
         return self._list_roots(prefix)
 
     # Life
+
+    def now(self) -> float:
+        """Seconds since 1970 by the clock that everybody who uses this store shares, if there is one."""
+        return time.time()
 
     @property
     def url(self) -> str:

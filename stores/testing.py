@@ -469,6 +469,9 @@ class Wrapper(Store):
     def _list_roots(self, prefix: str) -> Iterator[str]:
         return self._around("list_roots", lambda: self.inner.list_roots(prefix))
 
+    def now(self) -> float:
+        return self.inner.now()
+
     def _close(self) -> None:
         self.inner.close()
 

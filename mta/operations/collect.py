@@ -20,7 +20,6 @@ Can run at any time beside live windows. What may go follows from a root and a k
 
 from __future__ import annotations
 
-import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -78,7 +77,7 @@ def remove(store: Store, name: str) -> Collected:
             result.root = True
         except Conflict:
             continue
-    last = next_epoch(0)  # a window that begins from now on has a later epoch
+    last = next_epoch(0, store.now())  # a window that begins from now on has a later epoch
     for chunk in _chunks(store.list_keys(pages_of(name))):
         mine = {key for key in chunk if parse_page_key(key).epoch < last}
         store.delete_many(mine)
@@ -126,11 +125,13 @@ class _Collector:
     def _settle(self, name: str, known: _Known) -> None:
         """Takes attempts out of a root that can come to nothing."""
         root = known.root
-        lost = [each for each in root.attempts if _is_lost(each, root, self._grace)]
+        latest = self._store.now() - self._grace
+        lost = [each for each in root.attempts if _is_lost(each, root, latest)]
         if not lost:
             return
         kept = tuple(each for each in root.attempts if each not in lost)
-        settled = replace(root, epoch=next_epoch(root.epoch), attempts=kept)
+        epoch = next_epoch(root.epoch, self._store.now())
+        settled = replace(root, epoch=epoch, attempts=kept)
         if self._dry_run:
             self._known[name] = _Known(settled, known.token, Needed(settled), dead=False)
             return
@@ -149,7 +150,7 @@ class _Collector:
 
     def _why_to_remove(self, known: _Known) -> str:
         lease = known.root.lease
-        if lease is not None and lease + self._grace < time.time():
+        if lease is not None and lease < self._store.now() - self._grace:
             return "its lease ran out"
         if not known.root.retained and not known.root.attempts and known.dead:
             return "its writer died before the first checkpoint"
@@ -200,7 +201,8 @@ class _Collector:
         """Raises the epoch above that of a writer that is surely dead; false if somebody was first."""
         if self._dry_run:
             return True
-        root = replace(known.root, epoch=next_epoch(known.root.epoch), owner=("", 0, 0))
+        epoch = next_epoch(known.root.epoch, self._store.now())
+        root = replace(known.root, epoch=epoch, owner=("", 0, 0))
         try:
             token = self._store.swap_root(name, encode_root(name, root), known.token)
         except Conflict:
@@ -231,9 +233,9 @@ class _Collector:
         return self.found.setdefault(name, Collected(name))
 
 
-def _is_lost(attempt: Attempt, root: Root, grace: float) -> bool:
+def _is_lost(attempt: Attempt, root: Root, now: float) -> bool:
     """Whether an attempt is gone and left no version, or one that another run of its batch has replaced."""
-    if not is_gone(attempt, grace):
+    if not is_gone(attempt, now):
         return False
     return attempt.version is None or any(
         other.version is not None

@@ -194,7 +194,7 @@ def test_epochs_are_never_used_again() -> None:
     assert len(set(epochs)) == 20
     assert epochs == sorted(epochs)
     assert abs(epochs[0] - time.time() * 1e6) < 60e6
-    assert ownership.next_epoch(2**60) == 2**60 + EPOCHS
+    assert ownership.next_epoch(2**60, time.time()) == 2**60 + EPOCHS
 
 
 def test_a_forked_copy_of_a_writer_is_fenced(line: Line) -> None:

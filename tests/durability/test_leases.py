@@ -1,0 +1,173 @@
+"""Leases: what is open stays, whatever the clocks say, and what nobody has any more goes."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from mta import AmortizedMTA, Fenced, leases, monoids, policies
+from mta.attempts import AttemptHold
+from mta.manifest import decode_root
+from mta.operations import collect, verify
+from mta.window import MonoidTreeAggregator
+from stores import Store, open_store, pages_of
+from stores.testing import FaultyStore
+
+LEASE = 0.6
+POLICY = policies.CountWindow(1000)
+
+
+@pytest.fixture
+def name() -> str:
+    return f"lease-{uuid.uuid4().hex}"
+
+
+def leased(store: Store, name: str, lease: float = LEASE) -> MonoidTreeAggregator:
+    return AmortizedMTA(monoids.Sum(), POLICY, store=store, name=name, page_size=256, lease=lease)
+
+
+def lease_of(store: Store, name: str) -> float:
+    found = store.read_root(name)
+    assert found is not None
+    lease = decode_root(name, found[0]).lease
+    assert lease is not None
+    return lease
+
+
+def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("idle", [False, True])
+def test_a_window_in_use_outlives_its_lease_many_times(any_store: Store, name: str, idle: bool) -> None:
+    """It fills no page and makes no checkpoint meanwhile."""
+    with leased(any_store, name) as window:
+        window.extend(range(600))
+        window.checkpoint(offset="here")
+        first, added = lease_of(any_store, name), 0
+        while lease_of(any_store, name) < first + 4 * LEASE:
+            if not idle and added < 100:
+                window.push(1)
+                added += 1
+            time.sleep(0.02)
+            collect(any_store, grace=5)
+        window.checkpoint(offset="there")
+        assert verify(any_store, name).problems == []
+    with AmortizedMTA.restore(any_store, name, monoids.Sum(), POLICY) as again:
+        assert again.offset == "there"
+        assert again.query() == sum(range(600)) + added
+
+
+def test_a_window_that_is_closed_or_dropped_is_renewed_no_more(any_store: Store, name: str) -> None:
+    closed = leased(any_store, name)
+    closed.extend(range(600))
+    closed.checkpoint()
+    closed.close()
+    other = f"{name}-dropped"
+    dropped: Any = leased(any_store, other)
+    dropped.extend(range(600))
+    dropped.checkpoint()
+    del dropped
+    until(lambda: {each.name for each in collect(any_store, grace=0) if each.root} or _gone(any_store, name))
+    until(lambda: collect(any_store, grace=0) is not None and _gone(any_store, name, other))
+    for each in (name, other):
+        assert list(any_store.list_keys(pages_of(each))) == []
+
+
+def _gone(store: Store, *names: str) -> bool:
+    return all(store.read_root(each) is None for each in names)
+
+
+def test_a_writer_that_was_fenced_renews_nothing(name: str) -> None:
+    with open_store("memory:") as store:
+        old = leased(store, name, lease=0.05)
+        old.extend(range(600))
+        old.checkpoint()
+        with AmortizedMTA.restore(store, name, monoids.Sum(), POLICY) as new:
+            token = store.read_root(name)[1]  # type: ignore[index]
+            until(lambda: not len(leases._keeper._kept))
+            assert store.read_root(name)[1] == token  # type: ignore[index]
+            with pytest.raises(Fenced):
+                old.checkpoint()
+            new.checkpoint()
+        old.close()
+
+
+def test_a_store_that_fails_for_a_while_ends_no_lease(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leases, "RETRY", 0.01)
+    down = False
+    with open_store("memory:") as inner:
+        store = FaultyStore(inner, lambda *_: down)
+        with leased(store, name, lease=0.2) as window:
+            window.extend(range(600))
+            window.checkpoint()
+            down = True
+            until(lambda: store.faults > 3)
+            down = False
+            before = lease_of(inner, name)
+            until(lambda: lease_of(inner, name) > before)
+            window.checkpoint()
+
+
+def test_a_renewal_does_not_take_a_commit_back_whose_answer_was_lost(name: str) -> None:
+    with open_store("memory:") as inner:
+        lost = False
+        store = FaultyStore(inner, lambda call, _: lost and call in ("swap_root", "read_root"), after=True)
+        with leased(store, name, lease=0.3) as window:
+            window.extend(range(600))
+            assert window.checkpoint() == 1
+            lost = True
+            with pytest.raises(Exception, match="injected fault"):
+                window.checkpoint(offset="committed")
+            before = lease_of(inner, name)
+            lost = False
+            until(lambda: lease_of(inner, name) > before)
+            root = decode_root(name, inner.read_root(name)[0])  # type: ignore[index]
+            assert [version.number for version in root.versions] == [1, 2]
+            window.extend(range(300))
+            assert window.checkpoint() == 3
+            assert verify(inner, name).problems == []
+
+
+def test_an_attempt_at_work_is_renewed(name: str) -> None:
+    with open_store("memory:") as store:
+        hold = AttemptHold(store, name, 4, None, batch=0, run="run", lease=0.2)
+        hold.claim()
+
+        def until_when() -> float:
+            found = store.read_root(name)
+            assert found is not None
+            return decode_root(name, found[0]).attempts[0].lease
+
+        first = until_when()
+        until(lambda: until_when() > first + 0.4)
+        hold.let_go()
+        assert store.read_root(name) is None
+
+
+@pytest.mark.redis
+def test_a_host_whose_clock_is_ahead_removes_nothing(
+    redis_url: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_store(redis_url) as store, leased(store, name, lease=30) as window:
+        window.extend(range(600))
+        window.checkpoint()
+        now = time.time
+        monkeypatch.setattr(time, "time", lambda: now() + 700)
+        with open_store(redis_url) as elsewhere:
+            assert abs(elsewhere.now() - now()) < 60
+            assert not [each for each in collect(elsewhere) if each.name == name]
+        assert verify(store, name).problems == []
+
+
+@pytest.fixture(autouse=True)
+def no_lease_is_left() -> Iterator[None]:
+    yield
+    leases._keeper.end_all()
