@@ -55,6 +55,10 @@ class Proxy:
         self.requests: Spoil = untouched
         self.replies: Spoil = untouched
         self.spoiled = 0
+        #: whether requests are kept back, and what was kept back of each line
+        self.hold = False
+        self._held: list[bytes] = []
+        self.delivered = 0
         self._listener = socket.create_server((HOST, 0))
         self.port: int = self._listener.getsockname()[1]
         self._open = True
@@ -82,6 +86,9 @@ class Proxy:
     def _pump(self, source: socket.socket, sink: socket.socket, name: str) -> None:
         with suppress(OSError):
             while data := source.recv(1 << 16):
+                if self.hold and name == "requests":
+                    self._keep_back(data, source)
+                    break
                 spoil: Spoil = getattr(self, name)
                 parts, end = spoil(self._rng, data)
                 self.spoiled += end or parts != [data]
@@ -92,6 +99,25 @@ class Proxy:
         for each in (source, sink):
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
+
+    def _keep_back(self, data: bytes, source: socket.socket) -> None:
+        """Takes in all that a client sends until it hangs up, and passes nothing on."""
+        kept = data
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                kept += data
+        self._held.append(kept)
+
+    def deliver(self) -> None:
+        """Sends what was kept back, as a line does that was slow; nobody waits for the replies."""
+        held, self._held = self._held, []
+        for data in held:
+            with socket.create_connection((HOST, self._target)) as late:
+                late.sendall(data)
+                late.shutdown(socket.SHUT_WR)
+                while late.recv(1 << 16):
+                    pass
+            self.delivered += 1
 
     def close(self) -> None:
         self._open = False

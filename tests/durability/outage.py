@@ -1,0 +1,76 @@
+"""A Redis in a network namespace of its own, whose packets are dropped for some seconds.
+
+Run by test_late_writes.py under `unshare --net`. Ends with 0 if nothing was lost.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+sys.path.append(str(Path(__file__).parent.parent))
+
+import servers
+
+from mta import AmortizedMTA, monoids, policies
+from mta.operations import verify
+from stores import StoreUnavailable, open_store
+
+#: Seconds that packets are dropped, and that the kernel then takes at most until it has sent them again.
+OUTAGE, AGAIN = 4.0, 8.0
+
+
+def dropped() -> int:
+    """Packets that the rule has dropped so far."""
+    listed = subprocess.run(["nft", "list", "ruleset"], check=True, capture_output=True, text=True).stdout
+    return int(listed.partition("counter packets ")[2].split()[0])
+
+
+def drop(port: int) -> None:
+    for rule in (
+        "add table ip outage",
+        "add chain ip outage in { type filter hook input priority 0; }",
+        f"add rule ip outage in tcp dport {port} counter drop",
+    ):
+        subprocess.run(["nft", *rule.split()], check=True)
+
+
+def main(directory: Path) -> None:
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    numbers = np.random.default_rng(1).integers(0, 1 << 40, 8000)
+    policy = policies.CountWindow(100_000)
+    with (
+        servers.redis_server(directory) as server,
+        open_store(f"{server.url}?socket_timeout=0.5&socket_connect_timeout=0.5&patience=1.5") as store,
+    ):
+        window = AmortizedMTA(monoids.Sum(), policy, store=store, name="w")
+        window.extend(numbers[:2000])
+        window.checkpoint()
+        window.extend(numbers[2000:4000])
+        started = time.monotonic()
+        drop(server.port)
+        try:
+            window.checkpoint()
+        except StoreUnavailable:
+            pass
+        else:
+            sys.exit("a checkpoint went through a network that drops all packets")
+        time.sleep(max(0.0, started + OUTAGE - time.monotonic()))
+        print(f"the network dropped packets: {dropped()}")
+        subprocess.run(["nft", "flush", "ruleset"], check=True)
+        window.extend(numbers[4000:6000])
+        window.checkpoint()
+        time.sleep(AGAIN)
+        problems = verify(store, "w").problems
+        with AmortizedMTA.restore(store, "w", monoids.Sum(), policy) as again:
+            total = again.query()
+        if problems or total != int(numbers[:6000].sum()):
+            sys.exit(f"after the outage: {problems}, sum {total} of {numbers[:6000].sum()}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
