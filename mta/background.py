@@ -15,6 +15,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from weakref import WeakKeyDictionary
 
 from mta.errors import WindowError
@@ -77,46 +79,51 @@ class Lane:
 
 
 class Pool:
-    """Threads that start when there is work, and end soon after there is none."""
+    """Threads that start when there is work, and end soon after there is none.
+
+    No `threading.Condition`: an interrupt while one is entered leaves it locked for good.
+    """
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
-        self._changed = threading.Condition()
-        self._ready: deque[Lane] = deque()
+        self._ready: SimpleQueue[Lane] = SimpleQueue()
+        self._lock = threading.Lock()
         self._threads = 0
-        self._waiting = 0
+        self._idle = 0
 
     def wake(self, lane: Lane) -> None:
-        with self._changed:
-            self._ready.append(lane)
-            if self._waiting:
-                self._changed.notify()
-            if self._waiting < len(self._ready) and self._threads < self._most:
+        self._ready.put(lane)
+        with self._lock:
+            if self._idle < self._ready.qsize() and self._threads < self._most:
                 self._start()
 
     def _start(self) -> None:
-        work = self._work
+        self._threads += 1
         try:
-            # no call between the two, so that no interrupt comes between them
-            self._threads += 1
-            _thread.start_new_thread(work, ())
+            _thread.start_new_thread(self._work, ())
         except (RuntimeError, MemoryError) as error:
             self._threads -= 1
             _log.debug("no thread for work in the background, which is done in the foreground: %s", error)
+        except BaseException:
+            self._threads -= 1
+            raise
 
     def _work(self) -> None:
         while (lane := self._next()) is not None:
             lane.run()
 
     def _next(self) -> Lane | None:
-        with self._changed:
-            self._waiting += 1
-            found = self._changed.wait_for(lambda: self._ready, LINGER)
-            self._waiting -= 1
-            if found:
-                return self._ready.popleft()
-            self._threads -= 1
-            return None
+        with self._lock:
+            self._idle += 1
+        lane = None
+        with suppress(Empty):
+            lane = self._ready.get(timeout=LINGER)
+        with self._lock:
+            self._idle -= 1
+            if lane is None and self._ready.empty():
+                self._threads = max(0, self._threads - 1)
+                return None
+        return lane or self._ready.get()
 
     def wait(self, deadline: float) -> None:
         """Returns when no thread is left, or at a deadline."""

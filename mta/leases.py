@@ -8,6 +8,8 @@ import logging
 import os
 import threading
 import time
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Protocol
 from weakref import WeakSet
 
@@ -16,6 +18,9 @@ from stores import StoreError
 
 #: A lease is renewed when this part of it is over.
 PART_OF_LEASE = 1 / 3
+
+#: Seconds after which it is looked for leases that nobody has any more.
+LONGEST = 60.0
 
 #: Seconds between two tries to renew a lease that could not be renewed.
 RETRY = 1.0
@@ -33,54 +38,62 @@ class Leased(Protocol):
 
 
 class _Keeper:
-    """One thread for all leases of a process, while there are any."""
+    """One thread for all leases of a process, while there are any.
+
+    No `threading.Condition`: an interrupt while one is entered leaves it locked for good.
+    """
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed: SimpleQueue[None] = SimpleQueue()
         self._kept: WeakSet[Leased] = WeakSet()
         self._running = False
 
     def keep(self, hold: Leased) -> None:
-        with self._changed:
+        with self._lock:
             self._kept.add(hold)
-            if self._running:
-                self._changed.notify()
-                return
-            try:
-                # no call between the two, so that no interrupt comes between them
-                self._running = True
-                _thread.start_new_thread(self._run, ())
-            except (RuntimeError, MemoryError) as error:
-                self._running = False
-                _log.warning("no thread to renew leases, which are renewed by writing only: %s", error)
+            if not self._running:
+                self._start()
+        self._changed.put(None)
+
+    def _start(self) -> None:
+        self._running = True
+        try:
+            _thread.start_new_thread(self._run, ())
+        except (RuntimeError, MemoryError) as error:
+            self._running = False
+            _log.warning("no thread to renew leases, which are renewed by writing only: %s", error)
+        except BaseException:
+            self._running = False
+            raise
 
     def end(self, hold: Leased) -> None:
-        with self._changed:
+        with self._lock:
             self._kept.discard(hold)
-            self._changed.notify()
+        self._changed.put(None)
 
     def end_all(self) -> None:
-        with self._changed:
+        with self._lock:
             self._kept.clear()
-            self._changed.notify()
+        self._changed.put(None)
 
     def _run(self) -> None:
-        while True:
-            with self._changed:
-                holds = list(self._kept)
-                if not holds:
-                    self._running = False
-                    return
-                due = [hold for hold in holds if hold.renewal() <= time.monotonic()]
-                if not due:
-                    first = min(hold.renewal() for hold in holds)
-                    holds.clear()
-                    self._changed.wait(min(max(first - time.monotonic(), 0.0), 60.0))
-            failed = [hold for hold in due if not self._renew(hold)]
-            due = holds = []
-            if failed:
-                failed = []
-                time.sleep(RETRY)
+        while (pause := self._renew_what_is_due()) is not None:
+            with suppress(Empty):
+                self._changed.get(timeout=pause)
+
+    def _renew_what_is_due(self) -> float | None:
+        """Returns how long there is nothing to do then, or None at the end."""
+        with self._lock:
+            holds = list(self._kept)
+            if not holds:
+                self._running = False
+                return None
+        failed = [hold for hold in holds if hold.renewal() <= time.monotonic() and not self._renew(hold)]
+        if failed:
+            return RETRY
+        first = min(hold.renewal() for hold in holds)
+        return min(max(first - time.monotonic(), 0.0), LONGEST)
 
     def _renew(self, hold: Leased) -> bool:
         try:

@@ -13,7 +13,6 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from typing import Protocol
 
@@ -63,6 +62,14 @@ class Keys(Protocol):
         """Whether the root is as this writer left it: nobody took over, and no commit is in doubt."""
 
 
+class _Arrival:
+    """Pages that are read ahead; none of them if that failed."""
+
+    def __init__(self) -> None:
+        self.over = False
+        self.pages: dict[PageId, Page] = {}
+
+
 class StoredPages:
     def __init__(
         self,
@@ -83,7 +90,7 @@ class StoredPages:
         #: full pages that are not in the store yet, oldest first
         self._buffer: OrderedDict[PageId, Page] = OrderedDict()
         self._cache: OrderedDict[PageId, Page] = OrderedDict()
-        self._arriving: dict[PageId, Future[dict[PageId, Page]]] = {}
+        self._arriving: dict[PageId, _Arrival] = {}
         #: how many elements are in the window or were; pages that end behind them may be taken back
         self._tail = 0
         #: pages that are written although they may be taken back, and those of them that were sent
@@ -239,20 +246,16 @@ class StoredPages:
             if not missing or 2 * len(missing) < len(wanted):
                 return  # a call for several pages costs little more than a call for one
             self._cached = max(self._cached, 2 * len(wanted) + 4)
-            future: Future[dict[PageId, Page]] = Future()
+            arrival = _Arrival()
             for name in missing:
-                self._arriving[name] = future
-        self._reader.submit(lambda: self._read_ahead(missing, future))
+                self._arriving[name] = arrival
+        self._reader.submit(lambda: self._read_ahead(missing, arrival))
 
-    def _read_ahead(self, names: Sequence[PageId], future: Future[dict[PageId, Page]]) -> None:
-        if future.done():
-            return
-        try:
-            pages = {} if self._closed else self._read(names)
-        except (StoreError, WindowError) as error:
-            future.set_exception(error)
-        else:
-            future.set_result(pages)
+    def _read_ahead(self, names: Sequence[PageId], arrival: _Arrival) -> None:
+        if not arrival.over:
+            with suppress(StoreError, WindowError):  # who needs them reads them again, and hears it
+                arrival.pages = {} if self._closed else self._read(names)
+            arrival.over = True
 
     def reserve(self, pages: int) -> None:
         """Makes the cache at least so large."""
@@ -266,18 +269,17 @@ class StoredPages:
                 if name in self._cache:
                     self._cache.move_to_end(name)
                 return page
-            arriving = self._arriving.get(name)
-        if arriving is None:
+            arrival = self._arriving.get(name)
+        if arrival is None:
             return None
-        if not arriving.done():
+        if not arrival.over:
             self._reader.finish()
-        failed = arriving.exception() is not None
         with self._lock:
-            for other in [other for other, future in self._arriving.items() if future is arriving]:
+            for other in [other for other, each in self._arriving.items() if each is arrival]:
                 del self._arriving[other]
-                if not failed:
-                    self._remember(other, arriving.result()[other])
-        return None if failed else arriving.result()[name]
+            for other, page in arrival.pages.items():
+                self._remember(other, page)
+        return arrival.pages.get(name)
 
     def _read(self, names: Sequence[PageId]) -> dict[PageId, Page]:
         keys = [self._key(name) for name in names]
