@@ -14,7 +14,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from types import TracebackType
 from typing import Any, ClassVar, NamedTuple, Self
-from urllib.parse import SplitResult, parse_qsl, urlsplit
+from urllib.parse import parse_qsl
+
+from stores.errors import (
+    Conflict,
+    StoreChanged,
+    StoreClosed,
+    StoreConfigError,
+    StoreError,
+    StoreFull,
+    StoreUnavailable,
+    UnknownStore,
+)
+from stores.urls import parse_bool, read_option, split_url, without_password
 
 MAX_NAME_BYTES = 200
 MAX_KEY_BYTES = 240  # a page key of the longest name; Couchbase ends keys at 246 bytes
@@ -22,41 +34,6 @@ DELETE_CHUNK = 1000
 
 Token = bytes | int
 """Which version of a root was read. Compare it, hash it, hand it back; never look inside."""
-
-
-class StoreError(Exception):
-    """A store could not do what it was asked."""
-
-
-class StoreUnavailable(StoreError):
-    """The store did not answer; the message names the store, the call and the number of tries."""
-
-
-class StoreFull(StoreError):
-    """The store takes no more data: memory or disk is full, or it is read-only."""
-
-
-class StoreClosed(StoreError):
-    """The store was used after close()."""
-
-
-class StoreConfigError(StoreError):
-    """The store, its URL or its options are set up so that pages would not be safe."""
-
-
-class UnknownStore(StoreError, ValueError):
-    """No store is known for the scheme of a URL."""
-
-
-class Conflict(StoreError):
-    """Somebody else swapped, created or deleted the root first."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"the root {name!r} is not as expected: another writer changed it first")
-        self.name = name
-
-    def __reduce__(self) -> tuple[type[Conflict], tuple[str]]:
-        return Conflict, (self.name,)
 
 
 class PageKey(NamedTuple):
@@ -136,13 +113,6 @@ def new_token() -> bytes:
     return secrets.token_bytes(16)
 
 
-def parse_bool(text: str) -> bool:
-    values = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
-    if text.lower() not in values:
-        raise ValueError(f"expected true or false, got {text!r}")
-    return values[text.lower()]
-
-
 class Store(ABC):
     """Thread-safe, synchronous, bytes only. Pickles as its URL and options.
 
@@ -154,22 +124,23 @@ class Store(ABC):
     """The data is visible to this process only, and dies with it."""
     shared_across_hosts: ClassVar[bool] = False
     known_options: ClassVar[Mapping[str, Callable[[str], Any]]] = {}
-    """Every option and how to read it from the query part of a URL."""
+    """Every option and how to read it, from text in a URL or as it came; a ValueError says what is wrong."""
 
     def __init__(self, url: str, **options: Any) -> None:
         parts = split_url(url)
         for key, text in parse_qsl(parts.query, keep_blank_values=True):
-            if key in self.known_options and key not in options:
-                try:
-                    options[key] = self.known_options[key](text)
-                except ValueError as error:
-                    raise StoreConfigError(f"option {key} in the URL: {error}") from None
-            elif key not in self.known_options:
-                options[key] = text
+            options.setdefault(key, text)
         unknown = sorted(set(options) - set(self.known_options))
         if unknown:
             known = ", ".join(sorted(self.known_options)) or "none"
-            raise TypeError(f"unknown option {', '.join(unknown)} for {parts.scheme}: (known: {known})")
+            raise StoreConfigError(
+                f"unknown option {', '.join(unknown)} for {parts.scheme}: (known: {known})"
+            )
+        for key, value in options.items():
+            try:
+                options[key] = read_option(self.known_options[key], value)
+            except ValueError as error:
+                raise StoreConfigError(f"option {key} of {parts.scheme}: {error}") from None
         self._url = url.partition("?")[0]
         self._options = options
         self._closed = False
@@ -254,6 +225,16 @@ class Store(ABC):
         """Seconds since 1970 by the clock that everybody who uses this store shares, if there is one."""
         return time.time()
 
+    def incarnation(self) -> object:
+        """Compare it: if it changed, what was put before may be gone, although it was acknowledged.
+
+        It stays the same while nothing can have been lost, so always for a store that keeps what it took. It
+        changes when a server was restarted, or another took its place. The server is asked only if it was not
+        heard for a second. A root is never swapped by a call in which this changes: that raises StoreChanged.
+        """
+        self._check_open("incarnation")
+        return self._incarnation()
+
     @property
     def url(self) -> str:
         """Where the store is, without the password."""
@@ -314,35 +295,15 @@ class Store(ABC):
     @abstractmethod
     def _list_roots(self, prefix: str) -> Iterator[str]: ...
 
+    def _incarnation(self) -> object:
+        return None
+
     @abstractmethod
     def _close(self) -> None: ...
 
 
 def _reopen(kind: type[Store], url: str, options: dict[str, Any]) -> Store:
     return kind(url, **options)
-
-
-def split_url(url: str) -> SplitResult:
-    """The parts of a store's URL. No error names more of it than the scheme: it may hold a password."""
-    if not isinstance(url, str):
-        raise TypeError(f"a store's URL must be a str, not {type(url).__name__}")
-    scheme = url.partition(":")[0]
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        raise StoreConfigError(f"the {scheme}: URL is not valid: percent-encode special characters") from None
-    if parts.netloc and "@" in parts.path + parts.query + parts.fragment:
-        raise StoreConfigError(f"the {scheme}: URL is ambiguous: percent-encode '/', '?' and '@' in it")
-    if parts.fragment:
-        raise StoreConfigError(f"the {scheme}: URL contains '#': percent-encode it")
-    return parts
-
-
-def without_password(url: str) -> str:
-    netloc = urlsplit(url).netloc
-    userinfo, at, host = netloc.rpartition("@")
-    user = userinfo.partition(":")[0]
-    return url.replace(netloc, f"{user}{at if user else ''}{host}", 1) if at else url
 
 
 class _Scheme(NamedTuple):
@@ -354,10 +315,12 @@ class _Scheme(NamedTuple):
 _SCHEMES = {
     "memory": _Scheme("stores.memory", "MemoryStore", None),
     "rocksdb": _Scheme("stores.rocksdb", "RocksDBStore", None),
-    "redis": _Scheme("stores.redis", "RedisStore", "redis"),
-    "rediss": _Scheme("stores.redis", "RedisStore", "redis"),
-    "redis+cluster": _Scheme("stores.redis", "RedisStore", "redis"),
-    "rediss+cluster": _Scheme("stores.redis", "RedisStore", "redis"),
+    **{
+        f"{server}{tls}{form}": _Scheme("stores.redis", "RedisStore", "redis")
+        for server in ("redis", "valkey")
+        for form in ("", "+cluster", "+sentinel")
+        for tls in ("", "s")
+    },
     "couchbase": _Scheme("stores.couchbase", "CouchbaseStore", "couchbase"),
     "couchbases": _Scheme("stores.couchbase", "CouchbaseStore", "couchbase"),
 }
@@ -366,7 +329,7 @@ _SCHEMES = {
 def open_store(url: str, **options: Any) -> Store:
     """The store at a URL, such as `memory:`, `rocksdb:///var/lib/windows` or `redis://host:6379/0`.
 
-    Options can also stand in the URL: `redis://host?max_tries=3`.
+    Options can also stand in the URL: `redis://host?patience=3`.
     """
     scheme = split_url(url).scheme
     known = _SCHEMES.get(scheme)
@@ -388,6 +351,7 @@ __all__ = [
     "Conflict",
     "PageKey",
     "Store",
+    "StoreChanged",
     "StoreClosed",
     "StoreConfigError",
     "StoreError",
@@ -405,5 +369,6 @@ __all__ = [
     "pages_of",
     "parse_bool",
     "parse_page_key",
+    "split_url",
     "unescape_name",
 ]

@@ -1,61 +1,42 @@
-"""A store in Redis or a Redis cluster, of 6.2 or newer, or in a server that speaks as Redis does."""
+"""A store in Redis or Valkey, or in a cluster of them; 6.2 or newer, or a server that speaks as they do."""
 
 from __future__ import annotations
 
 import os
-import random
 import re
-import time
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, TypeVar
-from urllib.parse import unquote
+from urllib.parse import SplitResult, unquote
 
 import redis
-from redis.backoff import NoBackoff
-from redis.cluster import RedisCluster
-from redis.connection import Connection, SSLConnection
-from redis.exceptions import (
-    AuthenticationError,
-    AuthorizationError,
-    NoPermissionError,
-    RedisClusterException,
-    RedisError,
-    ResponseError,
-)
-from redis.retry import Retry
 
-from stores.base import (
-    Conflict,
-    Store,
-    StoreConfigError,
-    StoreError,
-    StoreFull,
-    StoreUnavailable,
-    Token,
-    escape_name,
-    new_token,
-    parse_bool,
-    split_url,
-    unescape_name,
-)
+from stores.base import Conflict, Store, StoreConfigError, Token, new_token
+from stores.errors import StoreChanged
+from stores.patience import Budget
+from stores.redis_connections import Command, Server, Settings
+from stores.redis_keys import Keys
+from stores.redis_replies import ERRORS, final, gave_up
+from stores.redis_routes import Address, Cluster, OneServer, Route, Sentinel, checked
+from stores.urls import parse_bool, parse_number, parse_whole, split_url, within
 
 T = TypeVar("T")
 
-PAGE = "mta:page:"
-ROOT = "mta:root:{"
 PUT_CHUNK_BYTES = 8 << 20
 GET_CHUNK_KEYS = 8  # redis-py's parser slows down on replies of many megabytes
 DELETE_CHUNK_KEYS = 1000
-# With the default of 64 KB redis-py reads values of 256 KB three times slower.
-SOCKET_READ_SIZE = 1 << 20
-LONGEST_PAUSE = 2.0
+SCAN_COUNT = 1000
+HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^][:@/?&=;,\s]+)(?::([0-9]{1,5}))?")
+SERVICE = re.compile(r"[\w.:-]+")
 
-# A call that is retried because its reply was lost finds its own token, and has succeeded.
+# A call that is retried because its reply was lost finds its own token, and has succeeded. It writes again,
+# so that WAIT on its connection waits for the root.
 SWAP = """
-local token = redis.call('HGET', KEYS[1], 'token')
-if token == ARGV[2] then return 1 end
-if (token or '') ~= ARGV[1] then return 0 end
+local found = redis.call('HMGET', KEYS[1], 'token', 'spread')
+if found[1] and (found[2] or '') ~= ARGV[4] then return -1 end
+if (found[1] or '') ~= ARGV[1] and found[1] ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], 'token', ARGV[2], 'data', ARGV[3])
+if ARGV[4] ~= '' then redis.call('HSET', KEYS[1], 'spread', ARGV[4]) end
 return 1
 """
 DELETE = """
@@ -65,283 +46,319 @@ redis.call('DEL', KEYS[1])
 return 1
 """
 
-# Beside lost connections: replies of a server that fails over or moves slots.
-PASSING = (
-    redis.ReadOnlyError,
-    redis.exceptions.AskError,
-    redis.exceptions.ClusterDownError,
-    redis.exceptions.MovedError,
-    redis.exceptions.TryAgainError,
-)
-PASSING_REPLIES = ("NOREPLICAS", "BUSY ")
+_seconds = within(parse_number, 0.001, 86400 * 365)
 
 
 class RedisStore(Store):
-    """`redis://user:password@host:6379/0`, `rediss://` for TLS, `redis+cluster://` for a cluster.
+    """`redis://user:password@host:6379/0`, `rediss://` for TLS, and the same with `valkey`.
 
-    The password may also come as an option or from the environment: REDIS_USERNAME, REDIS_PASSWORD.
+    `redis+cluster://host,host:port` is a cluster, of which any node will do to begin with, and
+    `redis+sentinel://host,host:port/service/0` the master that Sentinels name. User and password may also
+    come as options or from the environment: REDIS_USERNAME, REDIS_PASSWORD, or VALKEY_ for valkey.
     """
 
     shared_across_hosts = True
-    known_options: ClassVar[Mapping[str, Callable[[str], Any]]] = {
+    known_options: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
         "username": str,
         "password": str,
-        "max_tries": int,
-        "backoff": float,
-        "socket_timeout": float,
-        "socket_connect_timeout": float,
+        "sentinel_username": str,
+        "sentinel_password": str,
+        "patience": _seconds,
+        "max_tries": within(parse_whole, 1, 10**9),
+        "backoff": within(parse_number, 0, 3600),
+        "socket_timeout": _seconds,
+        "socket_connect_timeout": _seconds,
+        "max_connections": within(parse_whole, 1, 10**6),
+        "min_replicas": within(parse_whole, 0, 1000),
+        "spread": within(parse_whole, 0, 16384),
         "ssl_ca_certs": str,
         "ssl_certfile": str,
         "ssl_keyfile": str,
         "ssl_check_hostname": parse_bool,
         "allow_eviction": parse_bool,
-        "ttl": float,
+        "ttl": within(parse_number, 0, 86400 * 36500),
     }
 
     def __init__(self, url: str, **options: Any) -> None:
         super().__init__(url, **options)
         parts = split_url(self._url)
-        self._tls = parts.scheme.startswith("rediss")
-        self._cluster = parts.scheme.endswith("+cluster")
-        try:
-            self._host, self._port = parts.hostname or "localhost", parts.port or 6379
-            self._database = int(parts.path.strip("/") or 0)
-        except ValueError:
-            raise StoreConfigError(f"{self.url}: expected {parts.scheme}://host:port/database") from None
-        if self._cluster and self._database:
-            raise StoreConfigError(f"{self.url}: a cluster has database 0 only")
+        self._form = parts.scheme.partition("+")[2]
+        self._place(parts)
+        product = "VALKEY" if parts.scheme.startswith("valkey") else "REDIS"
+        self._tls = parts.scheme.startswith(("rediss", "valkeys"))
         self._credentials = {
-            "username": self._option(
-                "username", unquote(parts.username or "") or os.environ.get("REDIS_USERNAME")
-            ),
-            "password": self._option(
-                "password", unquote(parts.password or "") or os.environ.get("REDIS_PASSWORD")
-            ),
+            name: self._option(name, unquote(told or "") or os.environ.get(f"{product}_{name.upper()}"))
+            for name, told in (("username", parts.username), ("password", parts.password))
         }
-        self._max_tries = self._option("max_tries", 6)
-        self._backoff = self._option("backoff", 0.1)
         self._ttl_ms = round(self._option("ttl", 0) * 1000)
-        if self._max_tries < 1 or self._backoff < 0 or self._ttl_ms < 0:
-            raise StoreConfigError(f"{self.url}: max_tries must be at least 1, backoff and ttl not negative")
-        self._connected: tuple[int, Any] | None = None
+        self._min_replicas = self._option("min_replicas", 0)
+        self._keys = Keys(self._option("spread", 0))
+        self._opened: tuple[int, Route] | None = None
+        self._opening = threading.Lock()
+        self._changes = 0
 
     def _option(self, name: str, default: Any) -> Any:
         return self._options.get(name, default)
 
+    def _place(self, parts: SplitResult) -> None:
+        """Addresses, database and service. No error shows the URL: what is malformed may hold a password."""
+        path = {"cluster": "", "sentinel": "/service/0"}.get(self._form, "/0")
+        hosts = "host:6379" if not self._form else "host:port,host:port"
+        malformed = StoreConfigError(
+            f"this {parts.scheme}: URL is malformed: expected {parts.scheme}://user:password@{hosts}{path}, "
+            "with special characters of user and password percent-encoded"
+        )
+        if not self._url.partition(":")[2].startswith("//"):
+            raise malformed
+        default = 26379 if self._form == "sentinel" else 6379
+        self._addresses: list[Address] = []
+        for host in (parts.netloc.rpartition("@")[2] or "localhost").split(","):
+            found = HOST.fullmatch(host)
+            if found is None or not 0 < int(found[2] or default) < 65536:
+                raise malformed
+            self._addresses.append((found[1].strip("[]"), int(found[2] or default)))
+        if len(self._addresses) > 1 and not self._form:
+            raise StoreConfigError(
+                f"{self.url}: several hosts are a cluster or Sentinels: {parts.scheme}+cluster:// or "
+                f"{parts.scheme}+sentinel://"
+            )
+        names = [unquote(name) for name in parts.path.strip("/").split("/") if name]
+        self._service = names.pop(0) if self._form == "sentinel" and names else ""
+        if (self._form == "sentinel" and not SERVICE.fullmatch(self._service)) or len(names) > 1:
+            raise malformed
+        database = "".join(names) or "0"
+        if not (database.isascii() and database.isdigit()) or len(database) > 9:
+            raise malformed
+        self._database = int(database)
+        if self._form == "cluster" and self._database:
+            raise StoreConfigError(f"{self.url}: a cluster has database 0 only")
+
     # Pages
 
     def _put_many(self, items: list[tuple[str, bytes]]) -> None:
-        chunk: dict[bytes, bytes] = {}
+        chunk: list[Command] = []
         size = 0
-        for key, value in items:
+        expiry: Command = ("PX", self._ttl_ms) if self._ttl_ms else ()
+        for key, value in dict(items).items():
             if chunk and size + len(value) > PUT_CHUNK_BYTES:
                 self._put_chunk(chunk)
-                chunk, size = {}, 0
-            chunk[_page(key)] = value
+                chunk, size = [], 0
+            chunk.append(("SET", self._keys.page(key), value, *expiry))
             size += len(value)
         self._put_chunk(chunk)
 
-    def _put_chunk(self, chunk: dict[bytes, bytes]) -> None:
-        def put(client: Any) -> None:
-            if self._ttl_ms:
-                pipeline = client.pipeline(transaction=False)
-                for key, value in chunk.items():
-                    pipeline.set(key, value, px=self._ttl_ms)
-                pipeline.execute()
-            else:
-                for keys in self._by_slot(client, list(chunk)):
-                    client.mset({key: chunk[key] for key in keys})
-
-        self._call("put_many", put)
+    def _put_chunk(self, chunk: list[Command]) -> None:
+        # What a swap waits for includes the pages that its server got before, and not those of other servers.
+        replicas = self._min_replicas if self._keys.spread else 0
+        self._call("put_many", lambda route, budget: route.run(chunk, budget, replicas=replicas))
 
     def _get_many(self, keys: list[str]) -> list[bytes | None]:
-        found: dict[bytes, bytes | None] = {}
-
-        def get(client: Any) -> None:
-            for slot in self._by_slot(client, missing):
-                found.update(zip(slot, client.mget(slot), strict=True))
-
-        wanted = [_page(key) for key in keys]
-        for start in range(0, len(wanted), GET_CHUNK_KEYS):
-            missing = wanted[start : start + GET_CHUNK_KEYS]
-            self._call("get_many", get)
-        return [found[key] for key in wanted]
+        found: list[bytes | None] = []
+        for start in range(0, len(keys), GET_CHUNK_KEYS):
+            chunk: list[Command] = [
+                ("GET", self._keys.page(key)) for key in keys[start : start + GET_CHUNK_KEYS]
+            ]
+            found += self._call("get_many", lambda route, budget: route.run(chunk, budget))  # noqa: B023
+        return found
 
     def _delete_many(self, keys: list[str]) -> None:
-        def delete(client: Any) -> None:
-            for slot in self._by_slot(client, unwanted):
-                client.unlink(*slot)
+        def delete(route: Route, budget: Budget) -> None:
+            route.run(
+                [("UNLINK", key) for key in chunk] if route.one_key_each else [("UNLINK", *chunk)], budget
+            )
 
         for start in range(0, len(keys), DELETE_CHUNK_KEYS):
-            unwanted = [_page(key) for key in keys[start : start + DELETE_CHUNK_KEYS]]
+            chunk = [self._keys.page(key) for key in keys[start : start + DELETE_CHUNK_KEYS]]
             self._call("delete_many", delete)
 
     def _list_keys(self, prefix: str) -> Iterator[str]:
-        for key in self._scan("list_keys", PAGE + prefix):
-            yield key.removeprefix(PAGE)
+        for pages in self._scan("list_keys", self._keys.pages_like(prefix)):
+            for page in pages:
+                yield self._keys.key_of(page)
 
     # Roots
 
     def _read_root(self, name: str) -> tuple[bytes, Token] | None:
-        data, token = self._call("read_root", lambda client: client.hmget(_root(name), "data", "token"))
-        return None if token is None else (data, token)
+        command: Command = ("HMGET", self._keys.root(name), "data", "token", "spread")
+        ((data, token, spread),) = self._call("read_root", lambda route, budget: route.run([command], budget))
+        if token is None:
+            return None
+        if (spread or b"") != self._keys.mark:
+            raise self._spread_otherwise("read_root", name, f"with spread={(spread or b'0').decode()}")
+        return data, token
 
     def _swap_root(self, name: str, data: bytes, expected_token: Token | None) -> Token:
         expected = b"" if expected_token is None else expected_token
-        token = new_token()
-        if not self._call(
-            "swap_root", lambda client: client.eval(SWAP, 1, _root(name), expected, token, data)
-        ):
+        token, changes = new_token(), self._changes
+
+        def check() -> None:
+            if self._changes != changes:
+                raise StoreChanged(
+                    f"swap_root: {self.url} was started again, or another server took its place, so that "
+                    "pages put before may be gone: see that they are there, and repeat the call"
+                )
+
+        swap: Command = ("EVAL", SWAP, 1, self._keys.root(name), expected, token, data, self._keys.mark)
+        (done,) = self._call(
+            "swap_root",
+            lambda route, budget: route.run([swap], budget, replicas=self._min_replicas, check=check),
+        )
+        if done < 0:
+            raise self._spread_otherwise("swap_root", name, "with another spread")
+        if not done:
             raise Conflict(name)
         return token
 
     def _delete_root(self, name: str, expected_token: Token) -> None:
-        if not self._call("delete_root", lambda client: client.eval(DELETE, 1, _root(name), expected_token)):
+        delete: Command = ("EVAL", DELETE, 1, self._keys.root(name), expected_token)
+        (done,) = self._call("delete_root", lambda route, budget: route.run([delete], budget))
+        if not done:
             raise Conflict(name)
 
     def _list_roots(self, prefix: str) -> Iterator[str]:
-        for key in self._scan("list_roots", ROOT + escape_name(prefix)):
-            yield unescape_name(key[len(ROOT) : -1])
+        for roots in self._scan("list_roots", self._keys.roots_like(prefix)):
+            marks: list[Command] = [("HGET", root, "spread") for root in roots]
+            found = self._call("list_roots", lambda route, budget: route.run(marks, budget))  # noqa: B023
+            for root, mark in zip(roots, found, strict=True):
+                if (mark or b"") == self._keys.mark:
+                    yield self._keys.name_of(root)
 
-    def _scan(self, call: str, prefix: str) -> Iterator[str]:
-        match = re.sub(r"([*?\[\]\\])", r"\\\1", prefix).encode() + b"*"
-        nodes = self._call(call, lambda client: client.get_primaries() if self._cluster else [None])
-        for node in nodes:
-            where = {"target_nodes": node} if self._cluster else {}
-            cursor = 0
-            while True:
-                self._check_open(call)
-                cursor, keys = self._call(
-                    call,
-                    lambda client: client.scan(cursor, match=match, count=1000, **where),  # noqa: B023
-                )
-                for key in keys:
-                    yield key.decode()
-                if self._cluster:
-                    (cursor,) = cursor.values()
-                if not cursor:
-                    break
-
-    # Connection
-
-    def _by_slot(self, client: Any, keys: list[bytes]) -> list[list[bytes]]:
-        """The keys in groups that one command may name. All pages of a window are one group."""
-        if not self._cluster:
-            return [keys]
-        slots: dict[int, list[bytes]] = {}
-        for key in keys:
-            slots.setdefault(client.keyslot(key), []).append(key)
-        return list(slots.values())
-
-    def _call(self, call: str, action: Callable[[Any], T]) -> T:
-        """Every action given here may be done twice: a lost reply does not tell whether it was done."""
-        for attempt in range(1, self._max_tries + 1):
-            try:
-                return action(self._client())
-            except (AuthenticationError, AuthorizationError, NoPermissionError) as error:
-                raise StoreConfigError(
-                    f"{call}: {self.url} refuses this user or password: {error}"
-                ) from error
-            except (RedisError, RedisClusterException) as error:
-                text = str(error)
-                if isinstance(error, redis.OutOfMemoryError) or "OOM command" in text:  # the latter from Lua
-                    raise StoreFull(
-                        f"{call}: {self.url} is out of memory: raise maxmemory, or delete windows"
-                    ) from error
-                if "MISCONF" in text:
-                    raise StoreFull(
-                        f"{call}: {self.url} cannot write to its disk: make room there"
-                    ) from error
-                passing = isinstance(error, PASSING) or text.startswith(PASSING_REPLIES)
-                if isinstance(error, ResponseError) and not passing:
-                    raise StoreError(f"{call}: {self.url} replied: {text}") from error
-                if attempt == self._max_tries:
-                    raise self._gave_up(call, error) from error
-            self._check_open(call)
-            pause = min(self._backoff * 2 ** (attempt - 1), LONGEST_PAUSE)
-            time.sleep(pause * random.uniform(0.5, 1))
-        raise AssertionError("unreachable")
-
-    def _gave_up(self, call: str, error: Exception) -> StoreError:
-        tries = f"{self._max_tries} {'try' if self._max_tries == 1 else 'tries'}"
-        if isinstance(error, redis.ReadOnlyError):
-            return StoreFull(f"{call}: {self.url} is read-only after {tries}: connect to the primary")
-        return StoreUnavailable(
-            f"{call}: {self.url} did not answer after {tries}: {str(error).rstrip('.')}. "
-            "Check that the server runs and can be reached; max_tries and socket_timeout give it more time"
+    def _spread_otherwise(self, call: str, name: str, how: str) -> StoreConfigError:
+        return StoreConfigError(
+            f"{call}: the pages of the window {name!r} in {self.url} were written {how}, and this "
+            f"store was opened with spread={self._keys.spread}: every process has to open it with the same"
         )
 
-    def _client(self) -> Any:
-        connected = self._connected
-        if connected is None or connected[0] != os.getpid():  # a connection does not survive a fork
-            client = self._connect()
-            self._connected = connected = os.getpid(), client
-        return connected[1]
+    # Listing
 
-    def _connect(self) -> Any:
-        settings: dict[str, Any] = {
-            "socket_timeout": self._option("socket_timeout", 5.0),
-            "socket_connect_timeout": self._option("socket_connect_timeout", 2.0),
-            "socket_keepalive": True,
-            "socket_read_size": SOCKET_READ_SIZE,
-            "retry": Retry(NoBackoff(), 0),
-            **self._credentials,
-        }
+    def _scan(self, call: str, pattern: bytes) -> Iterator[list[bytes]]:
+        """Keys that move between servers while these are asked are found the second time at the latest."""
+        layout = self._call(call, lambda route, budget: route.layout(budget))
+        yield from self._scan_once(call, pattern)
+        now = self._call(call, lambda route, budget: route.layout(budget))
+        if now != layout or any("[" in line for line in now):
+            yield from self._scan_once(call, pattern)
+
+    def _scan_once(self, call: str, pattern: bytes) -> Iterator[list[bytes]]:
+        """A cursor means nothing to another server: if one is replaced, all are asked again."""
+        changes = None
+        while changes != self._changes:
+            servers = self._call(call, lambda route, budget: route.servers(budget))
+            changes = self._changes
+            for server in servers:
+                cursor: bytes | None = b"0"
+                while cursor is not None and changes == self._changes:
+                    self._check_open(call)
+                    cursor, keys = self._call(call, _scanning(server, cursor, pattern))
+                    if keys:
+                        yield keys
+
+    # Calls
+
+    def _call(self, call: str, action: Callable[[Route, Budget], T]) -> T:
+        """Every action given here may be done twice: a lost reply does not tell whether it was done.
+
+        The budget is that of one part of a call: the next 8 MB or 1,000 keys have another.
+        """
+        budget = Budget(
+            self._option("patience", 10.0),
+            backoff=self._option("backoff", 0.05),
+            max_tries=self._options.get("max_tries"),
+        )
+        while True:
+            route = self._route()
+            try:
+                return action(route, budget)
+            except ERRORS as error:
+                self._check_open(call)
+                wrong = final(call, self.url, error, cluster=self._form == "cluster")
+                if wrong is not None:
+                    raise wrong from error
+                route.failed()
+                if not budget.again():
+                    raise gave_up(call, self.url, error, budget) from error
+            self._check_open(call)
+
+    def _incarnation(self) -> object:
+        self._call("incarnation", lambda route, budget: route.verify(budget))
+        return self._changes
+
+    def _changed(self) -> None:
+        with self._opening:
+            self._changes += 1
+
+    def _route(self) -> Route:
+        with self._opening:
+            opened = self._opened
+            if opened is None or opened[0] != os.getpid():  # a connection does not survive a fork
+                self._changes += opened is not None
+                self._opened = opened = os.getpid(), self._new_route()
+            return opened[1]
+
+    def _new_route(self) -> Route:
+        settings = self._settings(self._credentials, self._database, self._greet)
+        if self._form == "cluster":
+            return Cluster(self._addresses, settings)
+        if self._form == "sentinel":
+            credentials = {name: self._option(f"sentinel_{name}", None) for name in self._credentials}
+            asking = self._settings(credentials, 0, None)
+            return Sentinel(self._addresses, self._service, settings, asking)
+        return OneServer(self._addresses[0], settings)
+
+    def _settings(
+        self,
+        credentials: Mapping[str, str | None],
+        database: int,
+        greet: Callable[[dict[str, str] | None], None] | None,
+    ) -> Settings:
+        tls: dict[str, Any] = {}
         if self._tls:
-            settings["ssl_check_hostname"] = self._option("ssl_check_hostname", True)
-            settings |= {name: value for name, value in self._options.items() if name.startswith("ssl_")}
-        client: Any
-        if self._cluster:
-            if self._tls:
-                settings["ssl"] = True
-            client = RedisCluster(host=self._host, port=self._port, **settings)
-        else:
-            kind = SSLConnection if self._tls else Connection
-            pool = redis.ConnectionPool(kind, host=self._host, port=self._port, db=self._database, **settings)
-            client = redis.Redis(connection_pool=pool)
-        try:
-            self._check_eviction(client)
-        except BaseException:
-            _disconnect(client)
-            raise
-        return client
+            tls = {name: value for name, value in self._options.items() if name.startswith("ssl_")}
+            tls.setdefault("ssl_check_hostname", True)
+        return Settings(
+            redis.SSLConnection if self._tls else redis.Connection,
+            {"db": database, **credentials, **tls},
+            connect_timeout=self._option("socket_connect_timeout", 2.0),
+            timeout=self._option("socket_timeout", 5.0),
+            max_connections=self._option("max_connections", 50),
+            greet=greet,
+            changed=self._changed,
+        )
 
-    def _check_eviction(self, client: Any) -> None:
-        if self._option("allow_eviction", False):
-            return
-        try:
-            if self._cluster:
-                nodes = [client.info("memory", target_nodes=node) for node in client.get_primaries()]
-            else:
-                nodes = [client.info("memory")]
-        except NoPermissionError as error:
-            raise StoreConfigError(
-                f"{self.url} does not let this user call INFO, so its maxmemory-policy is unknown: "
-                "allow INFO, or pass allow_eviction=True if the policy is noeviction"
-            ) from error
-        for memory in nodes:
-            policy = memory.get("maxmemory_policy", "noeviction")
-            if memory.get("maxmemory", 0) and policy != "noeviction":
+    def _greet(self, info: dict[str, str] | None) -> None:
+        """Refuses a server that may drop pages, and for Sentinel one that is no master any more."""
+        if info is None:
+            if not self._option("allow_eviction", False):
                 raise StoreConfigError(
-                    f"{self.url} has maxmemory-policy {policy}, which can drop pages of a live window: "
-                    "set it to noeviction, or pass allow_eviction=True to take the risk"
+                    f"{self.url} does not let this user call INFO, so its maxmemory-policy is unknown: "
+                    "allow INFO, or pass allow_eviction=True if the policy is noeviction"
                 )
+            return
+        policy = info.get("maxmemory_policy", "noeviction")
+        evicts = info.get("maxmemory", "0") != "0" and policy != "noeviction"
+        if evicts and not self._option("allow_eviction", False):
+            raise StoreConfigError(
+                f"{self.url} has maxmemory-policy {policy}, which can drop pages of a live window: "
+                "set it to noeviction, or pass allow_eviction=True to take the risk"
+            )
+        if self._form == "sentinel" and info.get("role", "master") != "master":
+            raise redis.ConnectionError("the server that Sentinel names is not a master")
 
     def _close(self) -> None:
-        connected, self._connected = self._connected, None
-        if connected is not None and connected[0] == os.getpid():
-            _disconnect(connected[1])
+        with self._opening:
+            opened, self._opened = self._opened, None
+        if opened is not None and opened[0] == os.getpid():
+            opened[1].close()
 
 
-def _disconnect(client: Any) -> None:
-    client.close()
-    if not isinstance(client, RedisCluster):
-        client.connection_pool.disconnect()
+def _scanning(
+    server: Server, cursor: bytes, pattern: bytes
+) -> Callable[[Route, Budget], tuple[bytes | None, list[bytes]]]:
+    """One step of a scan, and the cursor of the next one or None."""
 
+    def scan(_: Route, budget: Budget) -> tuple[bytes | None, list[bytes]]:
+        (reply,) = checked(server.run([("SCAN", cursor, "MATCH", pattern, "COUNT", SCAN_COUNT)], budget))
+        following, keys = reply
+        return (None if following == b"0" else following), keys
 
-def _page(key: str) -> bytes:
-    return f"{PAGE}{key}".encode()
-
-
-def _root(name: str) -> bytes:
-    return f"{ROOT}{escape_name(name)}}}".encode()
+    return scan

@@ -137,7 +137,7 @@ class RocksDBStore(Store):
         parts = split_url(url)
         if parts.netloc or not parts.path:
             raise StoreConfigError(
-                f"{url}: expected rocksdb:///absolute/directory or rocksdb:relative/directory"
+                "expected a URL such as rocksdb:///absolute/directory or rocksdb:relative/directory"
             )
         self._directory = os.path.realpath(unquote(parts.path))
         self._url = f"rocksdb://{quote(self._directory)}"

