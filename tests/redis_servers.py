@@ -203,4 +203,4 @@ def service(directory: Path, replicas: int = 1, executable: str | None = None) -
 
 def sentinel_state(sentinel: RedisServer) -> dict[str, object]:
     with redis.Redis(port=sentinel.port, protocol=2) as client:
-        return client.sentinel_master("windows")
+        return client.sentinel_masters()["windows"]

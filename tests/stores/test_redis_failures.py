@@ -1,0 +1,374 @@
+"""Servers that hang, fail over by Sentinel, refuse what a user may not do, or hear of things too late."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from redis_servers import Service, ask, info, service
+from servers import HOST, RedisServer, free_port, redis_server
+
+from stores import (
+    Conflict,
+    Store,
+    StoreChanged,
+    StoreConfigError,
+    StoreUnavailable,
+    open_store,
+    page_key,
+    page_prefix,
+)
+from stores.patience import Budget
+from stores.redis_connections import FRESH, Server
+from stores.testing import StoreContract
+
+pytestmark = pytest.mark.redis
+KEYS = [page_key(page_prefix("window", 1, 0), number) for number in range(3)]
+
+
+@pytest.fixture
+def server(server_executable: str, tmp_path: Path) -> Iterator[RedisServer]:
+    with redis_server(tmp_path / "server", executable=server_executable) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def lasting(server_executable: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with redis_server(tmp_path_factory.mktemp("server"), executable=server_executable) as started:
+        yield started
+
+
+class TestByTheNameOfValkey(StoreContract):
+    @pytest.fixture
+    def store(self, lasting: RedisServer) -> Iterator[Store]:
+        with open_store(lasting.url.replace("redis:", "valkey:")) as store:
+            yield store
+
+
+class TestSpreadWithoutACluster(StoreContract):
+    @pytest.fixture
+    def store(self, lasting: RedisServer) -> Iterator[Store]:
+        with open_store(lasting.url, spread=4) as store:
+            yield store
+
+
+# One deadline
+
+
+def test_a_server_that_hangs_fails_every_call_within_its_patience(server: RedisServer) -> None:
+    url = f"{server.url}?patience=0.4"
+    with open_store(url) as store, open_store(url) as unconnected:
+        store.put_many({KEYS[0]: b"x"})
+        token = store.swap_root("window", b"one", None)
+        server.pause()
+        calls = (
+            lambda: store.put_many({KEYS[0]: bytes(32 << 20)}),  # more than the line takes
+            lambda: store.get_many(KEYS),
+            lambda: store.delete_many(KEYS),
+            lambda: list(store.list_keys("")),
+            lambda: store.read_root("window"),
+            lambda: store.swap_root("window", b"two", token),
+            lambda: unconnected.get_many(KEYS),
+            unconnected.incarnation,
+        )
+        for call in calls:
+            start = time.monotonic()
+            with pytest.raises(
+                StoreUnavailable, match=r"did not answer after \d+ tr(y|ies) in .*; patience gives"
+            ):
+                call()
+            assert time.monotonic() - start < 5  # less than one wait for a reply is without it
+        server.resume()
+        assert store.get_many(KEYS) is not None
+        assert unconnected.get_many(KEYS[1:]) == [None, None]
+
+
+def test_patience_is_ten_seconds_unless_told(lasting: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = []
+
+    class Watched(Budget):
+        def __init__(self, seconds: float, **how: Any) -> None:
+            given.append(seconds)
+            super().__init__(seconds, **how)
+
+    monkeypatch.setattr("stores.redis.Budget", Watched)
+    for url in (lasting.url, f"{lasting.url}?patience=3"):
+        with open_store(url) as store:
+            store.get_many(KEYS)
+    assert given == [10, 3]
+
+
+def test_refused_connections_are_waited_for(tmp_path: Path, server_executable: str) -> None:
+    late = RedisServer(tmp_path / "late", (), executable=server_executable)
+    with ThreadPoolExecutor(1) as threads, open_store(late.url, patience=60) as store:
+        waiting = threads.submit(store.get_many, KEYS)
+        time.sleep(2.5)
+        assert not waiting.done()
+        late.start()
+        try:
+            assert waiting.result(60) == [None, None, None]
+        finally:
+            late.stop()
+
+
+def test_a_call_of_many_parts_has_patience_for_each(lasting: RedisServer, monkeypatch: Any) -> None:
+    run = Server.run
+
+    def slowly(*arguments: Any, **how: Any) -> Any:
+        time.sleep(0.4)
+        return run(*arguments, **how)
+
+    keys = [page_key(page_prefix("parts", 1, 0), number) for number in range(40)]
+    with open_store(lasting.url, patience=1.0) as store:
+        store.get_many(keys[:1])
+        monkeypatch.setattr(Server, "run", slowly)
+        assert store.get_many(keys) == [None] * 40  # 5 parts
+
+
+# Connections
+
+
+def test_threads_wait_for_a_pool_that_is_smaller_than_they_are_many(lasting: RedisServer) -> None:
+    name = "threads"
+    with open_store(lasting.url, max_connections=2) as store:
+
+        def work(tier: int) -> None:
+            prefix = page_prefix(name, 1, tier)
+            for number in range(20):
+                store.put_many({page_key(prefix, number): b"%d" % number * 10_000})
+                assert store.get_many([page_key(prefix, number)]) == [b"%d" % number * 10_000]
+
+        with ThreadPoolExecutor(24) as threads:
+            list(threads.map(work, range(24)))
+        with redis.Redis(port=lasting.port) as client:
+            ours = [each for each in client.client_list() if each["cmd"] in ("get", "set")]
+        assert 1 <= len(ours) <= 2
+        store.delete_many(list(store.list_keys("")))
+
+
+def test_a_pool_that_stays_busy_is_not_a_server_that_does_not_answer(lasting: RedisServer) -> None:
+    held, release = threading.Event(), threading.Event()
+    with open_store(lasting.url, max_connections=1, patience=0.3) as store:
+        store.get_many(KEYS)
+
+        def hold() -> None:
+            def check() -> None:
+                held.set()
+                release.wait(30)
+
+            store._call("hold", lambda route, budget: route.run((), budget, check=check))  # type: ignore[attr-defined]
+
+        holder = threading.Thread(target=hold)
+        holder.start()
+        held.wait(30)
+        with pytest.raises(
+            StoreUnavailable, match=r"all 1 connections .* in use .*max_connections"
+        ) as caught:
+            store.get_many(KEYS)
+        assert "did not answer" not in str(caught.value)
+        release.set()
+        holder.join()
+        assert store.get_many(KEYS) == [None] * 3
+
+
+def test_connections_that_a_server_closed_are_not_used_again(lasting: RedisServer) -> None:
+    with open_store(lasting.url, max_tries=1) as store:
+        for _ in range(3):
+            store.put_many({"key": b"x"})
+            ask(lasting, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        assert store.incarnation() == 0  # the server is the same
+        store.delete_many(["key"])
+
+
+# Whether anything may be lost
+
+
+def test_a_restart_is_noticed_and_nothing_is_swapped_over_it(server: RedisServer) -> None:
+    with open_store(server.url) as store:
+        store.put_many({KEYS[0]: b"x"})
+        token = store.swap_root("window", b"one", None)
+        before = store.incarnation()
+        assert store.incarnation() == before
+        server.kill()
+        server.start()
+        with pytest.raises(StoreChanged, match="pages put before may be gone"):
+            store.swap_root("window", b"two", token)
+        assert store.read_root("window") is None
+        after = store.incarnation()
+        assert after != before
+        store.swap_root("window", b"two", None)
+        assert store.incarnation() == after
+
+
+def test_a_restart_between_two_calls_is_noticed_without_another_call(server: RedisServer) -> None:
+    with open_store(server.url) as store:
+        store.put_many({KEYS[0]: b"x"})
+        before = store.incarnation()
+        server.kill()
+        server.start()
+        assert store.incarnation() != before
+
+
+def test_asking_for_the_incarnation_takes_no_call_while_others_are_made(lasting: RedisServer) -> None:
+    def processed() -> int:
+        return int(info(lasting, "stats")["total_commands_processed"])
+
+    with open_store(lasting.url) as store:
+        store.get_many(KEYS)
+        start = processed()
+        mine = processed() - start  # of asking itself
+        began = time.monotonic()
+        start = processed()
+        for _ in range(50):
+            store.incarnation()
+        asked = processed() - start - mine
+        if time.monotonic() - began < FRESH:
+            assert asked == 0
+        time.sleep(FRESH)
+        start = processed()
+        store.incarnation()
+        assert processed() - start - mine == 3
+
+
+def test_a_server_that_does_not_say_who_it_is_changes_with_every_lost_connection(
+    lasting: RedisServer,
+) -> None:
+    with redis.Redis(port=lasting.port) as admin:
+        admin.acl_setuser(
+            "silent", enabled=True, nopass=True, categories=["+@all"], commands=["-info"], keys="*"
+        )
+        address = f"{HOST}:{lasting.port}"
+        with (
+            open_store(f"redis://silent:x@{address}") as store,
+            pytest.raises(StoreConfigError, match=r"INFO.*allow_eviction"),
+        ):
+            store.get_many(KEYS)
+        with open_store(f"redis://silent:x@{address}", allow_eviction=True) as store:
+            store.get_many(KEYS)
+            before = store.incarnation()
+            assert store.incarnation() == before
+            admin.client_kill_filter(_type="normal", skipme=True)
+            assert store.incarnation() != before
+        admin.acl_deluser("silent")
+
+
+# Who may do what
+
+
+def test_a_renamed_info_names_the_option(tmp_path: Path, server_executable: str) -> None:
+    with redis_server(tmp_path, "--rename-command", "INFO", "", executable=server_executable) as server:
+        with (
+            open_store(server.url) as store,
+            pytest.raises(StoreConfigError, match=r"INFO.*allow_eviction=True"),
+        ):
+            store.get_many(KEYS)
+        with open_store(server.url, allow_eviction=True) as store:
+            assert store.get_many(KEYS) == [None] * 3
+
+
+def test_what_a_user_may_not_do_is_named(lasting: RedisServer) -> None:
+    with redis.Redis(port=lasting.port) as admin:
+        admin.acl_setuser(
+            "few", enabled=True, passwords=["+secret"], categories=["+@all"], commands=["-unlink", "-wait"],
+            keys=["mta:*"],
+        )  # fmt: skip
+        with open_store(f"redis://few:secret@{HOST}:{lasting.port}", min_replicas=1) as store:
+            store.put_many({"key": b"x"})
+            for call, refused in (
+                (lambda: store.delete_many(["key"]), "unlink"),
+                (lambda: store.swap_root("window", b"x", None), "wait"),
+            ):
+                with pytest.raises(StoreConfigError, match=f"(?i)'?{refused}'? command") as caught:
+                    call()
+                assert "secret" not in str(caught.value)
+            assert store.get_many(["key"]) == [b"x"]
+        admin.acl_deluser("few")
+        admin.delete("mta:page:key", "mta:root:{window}")
+
+
+# What comes late
+
+
+def test_swaps_and_deletions_that_arrive_late_change_nothing(lasting: RedisServer, monkeypatch: Any) -> None:
+    """Their bytes stay in a buffer of the network after the connection was given up, and come once more."""
+    sent: list[tuple[Any, ...]] = []
+    run = Server.run
+
+    def record(self: Server, commands: Any, *arguments: Any, **how: Any) -> Any:
+        sent.extend(command for command in commands if command[0] == "EVAL")
+        return run(self, commands, *arguments, **how)
+
+    def late() -> list[Any]:
+        return [ask(lasting, *command) for command in sent]
+
+    with open_store(lasting.url) as store:
+        monkeypatch.setattr(Server, "run", record)
+        first = store.swap_root("late", b"one", None)
+        assert late() == [1]
+        assert store.read_root("late") == (b"one", first)
+        second = store.swap_root("late", b"two", first)
+        with pytest.raises(Conflict):
+            store.swap_root("late", b"never", first)
+        assert late() == [0, 1, 0]
+        assert store.read_root("late") == (b"two", second)
+        third = store.swap_root("late", b"three", second)
+        with pytest.raises(Conflict):
+            store.delete_root("late", second)
+        assert late() == [0, 0, 0, 1, 0]
+        assert store.read_root("late") == (b"three", third)
+        store.delete_root("late", third)
+        again = store.swap_root("late", b"again", None)
+        assert late() == [0, 0, 0, 0, 0, 0, 1]
+        assert store.read_root("late") == (b"again", again)
+        store.delete_root("late", again)
+
+
+# Sentinel
+
+
+@pytest.fixture(scope="module")
+def watched(server_executable: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with service(tmp_path_factory.mktemp("service"), 1, executable=server_executable) as made:
+        yield made
+
+
+def test_a_service_that_no_sentinel_knows_is_named(watched: Service) -> None:
+    with (
+        open_store(watched.url.replace("/windows", "/window")) as store,
+        pytest.raises(StoreConfigError, match="none of 3 Sentinels knows a service 'window'"),
+    ):
+        store.get_many(KEYS)
+
+
+def test_the_master_that_sentinels_name_is_followed(watched: Service) -> None:
+    with open_store(watched.url, patience=60, min_replicas=1) as store:
+        store.put_many({KEYS[0]: b"x"})
+        token = store.swap_root("window", b"one", None)
+        before = store.incarnation()
+        watched.sentinels[0].kill()
+        watched.master.kill()
+        assert store.get_many(KEYS[:1]) == [b"x"]
+        assert store.read_root("window") == (b"one", token)
+        assert store.incarnation() != before
+        store.put_many({KEYS[1]: b"y"})
+        assert set(store.list_keys("")) == set(KEYS[:2])
+    with open_store(watched.url, patience=60) as store:
+        store.delete_root("window", store.swap_root("window", b"two", token))
+
+
+def test_sentinels_that_cannot_be_reached_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    url = f"redis+sentinel://:hunter2@{HOST}:{free_port()}/service"
+    with (
+        open_store(url, patience=0.3, sentinel_password="hunter3") as store,
+        pytest.raises(StoreUnavailable, match="no Sentinel names a master of 'service'") as caught,
+    ):
+        store.get_many(KEYS)
+    assert "hunter" not in f"{caught.value}{caught.value.__cause__}{caplog.text}"
