@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, TypeVar
 from urllib.parse import SplitResult, unquote
@@ -26,6 +27,9 @@ PUT_CHUNK_BYTES = 8 << 20
 GET_CHUNK_KEYS = 8  # redis-py's parser slows down on replies of many megabytes
 DELETE_CHUNK_KEYS = 1000
 SCAN_COUNT = 1000
+#: Stands for the server whose clock counts, of a cluster; nothing is stored there.
+CLOCK = b"mta:clock"
+CLOCK_LASTS = 15.0
 HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^][:@/?&=;,\s]+)(?::([0-9]{1,5}))?")
 SERVICE = re.compile(r"[\w.:-]+")
 
@@ -96,6 +100,8 @@ class RedisStore(Store):
         self._opened: tuple[int, Route] | None = None
         self._opening = threading.Lock()
         self._changes = 0
+        #: how far the server's clock is ahead of the monotonic one here, and when that was asked
+        self._clock = 0.0, float("-inf")
 
     def _option(self, name: str, default: Any) -> Any:
         return self._options.get(name, default)
@@ -229,6 +235,20 @@ class RedisStore(Store):
             f"store was opened with spread={self._keys.spread}: every process has to open it with the same"
         )
 
+    # Clock
+
+    def now(self) -> float:
+        """By the clock of one server, which is asked a few times a minute."""
+        self._check_open("now")
+        ahead, asked = self._clock
+        if time.monotonic() - asked > CLOCK_LASTS:
+            command: Command = ("EVAL", "return redis.call('TIME')", 1, CLOCK)
+            ((seconds, micros),) = self._call("now", lambda route, budget: route.run([command], budget))
+            asked = time.monotonic()
+            ahead = int(seconds) + int(micros) / 1e6 - asked
+            self._clock = ahead, asked
+        return time.monotonic() + ahead
+
     # Listing
 
     def _scan(self, call: str, pattern: bytes) -> Iterator[list[bytes]]:
@@ -289,6 +309,7 @@ class RedisStore(Store):
 
     def _route(self) -> Route:
         with self._opening:
+            self._check_open("connect")
             opened = self._opened
             if opened is None or opened[0] != os.getpid():  # a connection does not survive a fork
                 self._changes += opened is not None
