@@ -304,8 +304,8 @@ def test_gc_leaves_an_attempt_at_work_alone_until_its_lease_ends(
     collect(store, grace=0)
     assert keys_of(store, name) == stored > named(name, base)
     with monkeypatch.context() as later:
-        now = time.time()
-        later.setattr(time, "time", lambda: now + HOUR + 1)
+        now = store.now()
+        later.setattr(type(store), "now", lambda _: now + HOUR + 1)
         collect(store, grace=0)
     assert keys_of(store, name) == named(name, base)
     with pytest.raises(Fenced, match="was cleared away"):

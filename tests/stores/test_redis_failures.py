@@ -19,6 +19,7 @@ from stores import (
     Conflict,
     Store,
     StoreChanged,
+    StoreClosed,
     StoreConfigError,
     StoreUnavailable,
     open_store,
@@ -257,6 +258,17 @@ def test_a_server_that_does_not_say_who_it_is_changes_with_every_lost_connection
             admin.client_kill_filter(_type="normal", skipme=True)
             assert store.incarnation() != before
         admin.acl_deluser("silent")
+
+
+def test_the_clock_is_that_of_the_server(lasting: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_store(lasting.url) as store, open_store(lasting.url, spread=4) as other:
+        seconds, _ = ask(lasting, "TIME")
+        monkeypatch.setattr(time, "time", lambda: 1.0)
+        assert abs(store.now() - int(seconds)) < 30
+        assert abs(store.now() - other.now()) < 30
+        assert store.now() <= store.now()
+    with pytest.raises(StoreClosed):
+        store.now()
 
 
 # Who may do what
