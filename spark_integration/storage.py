@@ -181,7 +181,7 @@ def check_store(store: Any, options: Mapping[str, Any], *, several_processes: bo
 
 def _try(opened: Store, url: str, options: Mapping[str, Any]) -> None:
     quick = dict(options)
-    if url.startswith("redis"):
+    if url.startswith(("redis", "valkey")):
         quick["max_tries"] = 1
     try:
         with open_store(url, **quick) as store:

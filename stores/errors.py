@@ -12,7 +12,10 @@ class StoreUnavailable(StoreError):
 
 
 class StoreChanged(StoreUnavailable):
-    """A root was not swapped, since what was put before may be gone: look for it, then swap again."""
+    """A root was not swapped by the server that is there now, since what was put before may be gone.
+
+    Look for it, then swap again; an earlier server may have swapped it all the same, as after a lost answer.
+    """
 
 
 class StoreFull(StoreError):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, TypeVar
-from urllib.parse import SplitResult, unquote
+from urllib.parse import unquote
+from weakref import WeakSet
 
 import redis
 
@@ -17,8 +18,9 @@ from stores.errors import StoreChanged
 from stores.patience import Budget
 from stores.redis_connections import Command, Server, Settings
 from stores.redis_keys import Keys
+from stores.redis_places import read_place
 from stores.redis_replies import ERRORS, final, gave_up
-from stores.redis_routes import Address, Cluster, OneServer, Route, Sentinel, checked
+from stores.redis_routes import Cluster, OneServer, Route, Sentinel, checked
 from stores.urls import parse_bool, parse_number, parse_whole, split_url, within
 
 T = TypeVar("T")
@@ -30,8 +32,6 @@ SCAN_COUNT = 1000
 #: Stands for the server whose clock counts, of a cluster; nothing is stored there.
 CLOCK = b"mta:clock"
 CLOCK_LASTS = 15.0
-HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^][:@/?&=;,\s]+)(?::([0-9]{1,5}))?")
-SERVICE = re.compile(r"[\w.:-]+")
 
 # A call that is retried because its reply was lost finds its own token, and has succeeded. It writes again,
 # so that WAIT on its connection waits for the root.
@@ -85,59 +85,26 @@ class RedisStore(Store):
 
     def __init__(self, url: str, **options: Any) -> None:
         super().__init__(url, **options)
+        self._place = read_place(self._url)
         parts = split_url(self._url)
-        self._form = parts.scheme.partition("+")[2]
-        self._place(parts)
         product = "VALKEY" if parts.scheme.startswith("valkey") else "REDIS"
-        self._tls = parts.scheme.startswith(("rediss", "valkeys"))
         self._credentials = {
             name: self._option(name, unquote(told or "") or os.environ.get(f"{product}_{name.upper()}"))
             for name, told in (("username", parts.username), ("password", parts.password))
         }
-        self._ttl_ms = round(self._option("ttl", 0) * 1000)
+        self._patience = self._option("patience", 10.0)
+        self._ttl_ms = math.ceil(self._option("ttl", 0) * 1000)
         self._min_replicas = self._option("min_replicas", 0)
         self._keys = Keys(self._option("spread", 0))
-        self._opened: tuple[int, Route] | None = None
-        self._opening = threading.Lock()
         self._changes = 0
+        self._opened: Route | None = None
+        self._opening = threading.Lock()
+        _stores.add(self)
         #: how far the server's clock is ahead of the monotonic one here, and when that was asked
         self._clock = 0.0, float("-inf")
 
     def _option(self, name: str, default: Any) -> Any:
         return self._options.get(name, default)
-
-    def _place(self, parts: SplitResult) -> None:
-        """Addresses, database and service. No error shows the URL: what is malformed may hold a password."""
-        path = {"cluster": "", "sentinel": "/service/0"}.get(self._form, "/0")
-        hosts = "host:6379" if not self._form else "host:port,host:port"
-        malformed = StoreConfigError(
-            f"this {parts.scheme}: URL is malformed: expected {parts.scheme}://user:password@{hosts}{path}, "
-            "with special characters of user and password percent-encoded"
-        )
-        if not self._url.partition(":")[2].startswith("//"):
-            raise malformed
-        default = 26379 if self._form == "sentinel" else 6379
-        self._addresses: list[Address] = []
-        for host in (parts.netloc.rpartition("@")[2] or "localhost").split(","):
-            found = HOST.fullmatch(host)
-            if found is None or not 0 < int(found[2] or default) < 65536:
-                raise malformed
-            self._addresses.append((found[1].strip("[]"), int(found[2] or default)))
-        if len(self._addresses) > 1 and not self._form:
-            raise StoreConfigError(
-                f"{self.url}: several hosts are a cluster or Sentinels: {parts.scheme}+cluster:// or "
-                f"{parts.scheme}+sentinel://"
-            )
-        names = [unquote(name) for name in parts.path.strip("/").split("/") if name]
-        self._service = names.pop(0) if self._form == "sentinel" and names else ""
-        if (self._form == "sentinel" and not SERVICE.fullmatch(self._service)) or len(names) > 1:
-            raise malformed
-        database = "".join(names) or "0"
-        if not (database.isascii() and database.isdigit()) or len(database) > 9:
-            raise malformed
-        self._database = int(database)
-        if self._form == "cluster" and self._database:
-            raise StoreConfigError(f"{self.url}: a cluster has database 0 only")
 
     # Pages
 
@@ -281,7 +248,7 @@ class RedisStore(Store):
         The budget is that of one part of a call: the next 8 MB or 1,000 keys have another.
         """
         budget = Budget(
-            self._option("patience", 10.0),
+            self._patience,
             backoff=self._option("backoff", 0.05),
             max_tries=self._options.get("max_tries"),
         )
@@ -291,7 +258,7 @@ class RedisStore(Store):
                 return action(route, budget)
             except ERRORS as error:
                 self._check_open(call)
-                wrong = final(call, self.url, error, cluster=self._form == "cluster")
+                wrong = final(call, self.url, error, cluster=self._place.form == "cluster")
                 if wrong is not None:
                     raise wrong from error
                 route.failed()
@@ -310,21 +277,24 @@ class RedisStore(Store):
     def _route(self) -> Route:
         with self._opening:
             self._check_open("connect")
-            opened = self._opened
-            if opened is None or opened[0] != os.getpid():  # a connection does not survive a fork
-                self._changes += opened is not None
-                self._opened = opened = os.getpid(), self._new_route()
-            return opened[1]
+            if self._opened is None:
+                self._opened = self._new_route()
+            return self._opened
+
+    def _forget_connections(self) -> None:
+        """In the child of a fork, which neither connections nor locks survive."""
+        self._opened, self._opening = None, threading.Lock()
+        self._changes += 1
 
     def _new_route(self) -> Route:
-        settings = self._settings(self._credentials, self._database, self._greet)
-        if self._form == "cluster":
-            return Cluster(self._addresses, settings)
-        if self._form == "sentinel":
+        settings = self._settings(self._credentials, self._place.database, self._greet)
+        if self._place.form == "cluster":
+            return Cluster(self._place.addresses, settings)
+        if self._place.form == "sentinel":
             credentials = {name: self._option(f"sentinel_{name}", None) for name in self._credentials}
             asking = self._settings(credentials, 0, None)
-            return Sentinel(self._addresses, self._service, settings, asking)
-        return OneServer(self._addresses[0], settings)
+            return Sentinel(self._place.addresses, self._place.service, settings, asking)
+        return OneServer(self._place.addresses[0], settings)
 
     def _settings(
         self,
@@ -333,14 +303,17 @@ class RedisStore(Store):
         greet: Callable[[dict[str, str] | None], None] | None,
     ) -> Settings:
         tls: dict[str, Any] = {}
-        if self._tls:
+        if self._place.tls:
             tls = {name: value for name, value in self._options.items() if name.startswith("ssl_")}
+            for name, value in tls.items():
+                if isinstance(value, str) and not os.path.isfile(value):
+                    raise StoreConfigError(f"{self.url}: {name} names no file: {value}")
             tls.setdefault("ssl_check_hostname", True)
         return Settings(
-            redis.SSLConnection if self._tls else redis.Connection,
+            redis.SSLConnection if self._place.tls else redis.Connection,
             {"db": database, **credentials, **tls},
             connect_timeout=self._option("socket_connect_timeout", 2.0),
-            timeout=self._option("socket_timeout", 5.0),
+            timeout=min(self._option("socket_timeout", 5.0), self._patience),
             max_connections=self._option("max_connections", 50),
             greet=greet,
             changed=self._changed,
@@ -362,14 +335,25 @@ class RedisStore(Store):
                 f"{self.url} has maxmemory-policy {policy}, which can drop pages of a live window: "
                 "set it to noeviction, or pass allow_eviction=True to take the risk"
             )
-        if self._form == "sentinel" and info.get("role", "master") != "master":
+        if self._place.form == "sentinel" and info.get("role", "master") != "master":
             raise redis.ConnectionError("the server that Sentinel names is not a master")
 
     def _close(self) -> None:
         with self._opening:
             opened, self._opened = self._opened, None
-        if opened is not None and opened[0] == os.getpid():
-            opened[1].close()
+        if opened is not None:
+            opened.close()
+
+
+_stores: WeakSet[RedisStore] = WeakSet()
+
+
+def _forget_after_fork() -> None:
+    for store in list(_stores):
+        store._forget_connections()
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)
 
 
 def _scanning(

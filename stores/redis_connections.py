@@ -56,7 +56,7 @@ class _Line:
     def __init__(self, host: str, port: int, settings: Settings, budget: Budget) -> None:
         connect_timeout, timeout = budget.timeout(settings.connect_timeout), budget.timeout(settings.timeout)
         #: not one that was made in a hurry, since it would be as hasty later
-        self.lasting = (connect_timeout, timeout) == (settings.connect_timeout, settings.timeout)
+        self.lasting = timeout > settings.timeout / 2
         self.identity: tuple[str, str] | None = None
         self.heard = float("-inf")
         self._connection: Any = settings.kind(

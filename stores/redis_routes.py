@@ -20,7 +20,7 @@ Check = Callable[[], None] | None
 
 SLOTS = 16384
 REDIRECTS = 5
-#: Seconds to ask one server where others are, before the next one is asked.
+#: Seconds to ask one server where others are, at least, before the next one is asked.
 ASKING_TIME = 1.0
 #: A host that a server does not know of itself: it is the one that was asked.
 UNTOLD = (None, b"", b"?")
@@ -114,7 +114,7 @@ class Sentinel(OneServer):
         for sentinel in list(self._sentinels):
             question = ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._service)
             try:
-                (answer,) = checked(sentinel.run([question], budget.within(ASKING_TIME)))
+                (answer,) = checked(sentinel.run([question], _share(budget, len(self._sentinels))))
             except AuthenticationError:
                 raise
             except UNREACHABLE as error:
@@ -242,9 +242,10 @@ class Cluster:
         if not self._stale:
             return
         failure: Exception | None = None
-        for address in self._to_ask():
+        to_ask = self._to_ask()
+        for address in to_ask:
             try:
-                (slots,) = self._server(address).run([("CLUSTER", "SLOTS")], budget.within(ASKING_TIME))
+                (slots,) = self._server(address).run([("CLUSTER", "SLOTS")], _share(budget, len(to_ask)))
             except AuthenticationError:
                 raise
             except UNREACHABLE as error:
@@ -277,6 +278,11 @@ class Cluster:
                 self._servers.pop(address).close()
         if before and before != _primaries(owners):
             self._settings.changed()
+
+
+def _share(budget: Budget, servers: int) -> Budget:
+    """For one of several servers, any of which will do."""
+    return budget.within(max(ASKING_TIME, budget.left / servers))
 
 
 def _primaries(owners: Iterable[Address | None]) -> list[Address]:

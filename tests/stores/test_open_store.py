@@ -21,6 +21,7 @@ from stores import (
 )
 from stores.base import escape_name, parse_bool, unescape_name
 from stores.redis import RedisStore
+from stores.redis_places import read_place
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 
@@ -123,6 +124,9 @@ def test_a_value_that_may_be_a_secret_is_not_shown() -> None:
         "redis+sentinel://h",
         "redis+sentinel://h/service/0/1",
         "redis+cluster://h,,h",
+        f"redis://{'h' * 64}",
+        "redis://h\0",
+        "redis://..",
     ],
 )
 def test_malformed_urls(url: str) -> None:
@@ -229,7 +233,7 @@ def test_no_malformed_url_shows_its_password(url: str) -> None:
     ],
 )
 def test_several_hosts(url: str, addresses: list[tuple[str, int]]) -> None:
-    assert open_store(url)._addresses == addresses  # type: ignore[attr-defined]
+    assert read_place(url).addresses == addresses
 
 
 @pytest.mark.parametrize("scheme", ["redis", "valkey"])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -188,6 +190,43 @@ def test_connections_that_a_server_closed_are_not_used_again(lasting: RedisServe
         store.delete_many(["key"])
 
 
+def test_a_connection_is_used_again_however_short_the_patience(lasting: RedisServer) -> None:
+    def received() -> int:
+        return int(info(lasting, "stats")["total_connections_received"])
+
+    with open_store(lasting.url, patience=0.5) as store:
+        store.get_many(KEYS)
+        start = received()
+        for _ in range(20):
+            store.get_many(KEYS)
+        assert received() - start == 1  # of asking
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_while_others_connect_does_not_hang(lasting: RedisServer) -> None:
+    with open_store(lasting.url) as store, ThreadPoolExecutor(4) as threads:
+        stop = threading.Event()
+
+        def churn() -> None:
+            while not stop.is_set():
+                store._changed()  # type: ignore[attr-defined]
+                store.get_many(KEYS[:1])
+
+        busy = [threads.submit(churn) for _ in range(4)]
+        try:
+            for _ in range(20):
+                child = os.fork()
+                if child == 0:
+                    signal.alarm(60)  # ends it if it hangs
+                    os._exit(store.get_many(KEYS) != [None] * 3)
+                assert os.waitpid(child, 0)[1] == 0
+        finally:
+            stop.set()
+        for each in busy:
+            each.result()
+
+
 # Whether anything may be lost
 
 
@@ -303,6 +342,34 @@ def test_what_a_user_may_not_do_is_named(lasting: RedisServer) -> None:
             assert store.get_many(["key"]) == [b"x"]
         admin.acl_deluser("few")
         admin.delete("mta:page:key", "mta:root:{window}")
+
+
+def test_a_user_who_may_do_what_the_docs_say_and_no_more(lasting: RedisServer) -> None:
+    allowed = ["get", "set", "unlink", "scan", "hmget", "hget", "eval", "hset", "del", "time", "info"]
+    with redis.Redis(port=lasting.port) as admin:
+        admin.acl_setuser(
+            "least", enabled=True, passwords=["+x"], categories=["-@all"], keys=["mta:*"],
+            commands=[f"+{command}" for command in allowed],
+        )  # fmt: skip
+        with open_store(f"redis://least:x@{HOST}:{lasting.port}") as store:
+            store.put_many({KEYS[0]: b"x"})
+            assert store.get_many(KEYS) == [b"x", None, None]
+            token = store.swap_root("least", b"one", None)
+            assert list(store.list_roots("least")) == ["least"]
+            assert KEYS[0] in set(store.list_keys(""))
+            store.delete_root("least", store.swap_root("least", b"two", token))
+            store.delete_many(KEYS)
+            assert store.now() > 1
+            assert store.incarnation() == store.incarnation()
+        admin.acl_deluser("least")
+
+
+def test_a_file_of_tls_that_is_not_there_is_named_at_once() -> None:
+    with (
+        open_store(f"rediss://{HOST}:1", ssl_ca_certs="/nowhere.pem") as store,
+        pytest.raises(StoreConfigError, match=r"ssl_ca_certs names no file: /nowhere\.pem"),
+    ):
+        store.get_many(KEYS)
 
 
 # What comes late
