@@ -176,7 +176,7 @@ def service(directory: Path, replicas: int = 1, executable: str | None = None) -
             start(
                 RedisServer(
                     directory / f"replica{number}",
-                    ("--replicaof", f"{HOST} {master.port}"),
+                    ("--replicaof", HOST, str(master.port)),
                     executable=executable,
                 )
             )

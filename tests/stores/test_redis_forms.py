@@ -1,10 +1,9 @@
-"""Redis in its real forms, with a window at work: TLS, a user and a password; a cluster that reshards."""
+"""Redis over TLS, with a user and a password, and a window at work."""
 
 from __future__ import annotations
 
 import pickle
 import subprocess
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -12,11 +11,10 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 import redis
-from redis_servers import redis_cluster
 from servers import HOST, free_port, redis_executable, redis_server, unreachable
 
 from mta import AmortizedMTA, monoids, policies
-from stores import StoreError, open_store, pages_of
+from stores import StoreError, open_store
 
 PASSWORD = "s3cret-of-the-window"
 POLICY = policies.CountWindow(3000)
@@ -91,47 +89,3 @@ def test_who_is_not_let_in_is_told_why_but_not_the_password(
     told = f"{failure.value} {failure.value!r} {failure.value.__cause__!r} {store!r}"
     assert PASSWORD not in told
     assert urlsplit(url).hostname in told
-
-
-def test_a_slot_moves_while_a_window_works(tmp_path: Path) -> None:
-    """Three masters; the window's slot goes from one to another while rows go through it."""
-    with redis_cluster(tmp_path / "cluster", nodes=3) as url, open_store(url) as store:
-        client = redis.RedisCluster(host=HOST, port=urlsplit(url).port)
-        slot = client.keyslot(pages_of("moving"))
-        moved = threading.Event()
-
-        def move() -> None:
-            source = client.nodes_manager.get_node_from_slot(slot)
-            target = next(node for node in client.get_primaries() if node.name != source.name)
-            migrate(source.port, target.port, slot)
-            moved.set()
-
-        with AmortizedMTA(monoids.Sum(), POLICY, store=store, name="moving", page_size=16) as window:
-            mover = threading.Thread(target=move)
-            results = []
-            for start in range(0, 12_000, 100):
-                if start == 4000:
-                    mover.start()
-                results.extend(window.slide(VALUES[start : start + 100]))
-                if start % 1000 == 0:
-                    window.checkpoint(start)
-            mover.join()
-            assert moved.is_set()
-            window.checkpoint(12_000)
-        assert results == [expected(rows) for rows in range(1, 12_001)]
-        with AmortizedMTA.restore(store, "moving", monoids.Sum(), POLICY) as window:
-            assert window.query() == expected(12_000)
-        client.close()
-
-
-def migrate(source_port: int, target_port: int, slot: int) -> None:
-    """Moves a slot as `redis-cli --cluster reshard` does, keys and all."""
-    with redis.Redis(port=source_port) as source, redis.Redis(port=target_port) as target:
-        source_id = source.execute_command("CLUSTER", "MYID").decode()
-        target_id = target.execute_command("CLUSTER", "MYID").decode()
-        target.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", source_id)
-        source.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", target_id)
-        while keys := source.execute_command("CLUSTER", "GETKEYSINSLOT", slot, 20):
-            source.execute_command("MIGRATE", HOST, target_port, "", 0, 5000, "KEYS", *keys)
-        for node in (target, source):
-            node.execute_command("CLUSTER", "SETSLOT", slot, "NODE", target_id)
