@@ -24,6 +24,8 @@ FRESH = 1.0
 SOCKET_READ_SIZE = 1 << 20
 #: A server looks at the time a few times a second, so WAIT may take this much longer than it was told to.
 WAIT_LATE = 0.5
+#: What SET and a script reply that have written something.
+WRITTEN = (b"OK", 1)
 WHO = (("INFO", "server"), ("INFO", "memory"), ("INFO", "replication"))
 
 
@@ -144,7 +146,7 @@ class Server:
                 return line.exchange(commands, timeout)
             wait = ("WAIT", replicas, round(timeout * 1000))
             *replies, acknowledged = line.exchange([*commands, wait], timeout + WAIT_LATE)
-        if not any(isinstance(reply, ResponseError) for reply in replies):
+        if any(reply in WRITTEN for reply in replies):
             if isinstance(acknowledged, ResponseError):
                 raise acknowledged
             if acknowledged < replicas:

@@ -426,6 +426,31 @@ def test_a_service_that_no_sentinel_knows_is_named(watched: Service) -> None:
         store.get_many(KEYS)
 
 
+def test_what_a_commit_names_is_on_as_many_replicas_as_wanted(watched: Service) -> None:
+    (replica,) = watched.replicas
+    with open_store(watched.url, min_replicas=1, patience=1) as store, ThreadPoolExecutor(3) as threads:
+        token = None
+        for number in range(20):
+            key = page_key(page_prefix("waited", 1, 0), number)
+            # by other connections than the one that waits
+            list(threads.map(lambda each: store.put_many({each: bytes(100_000)}), [key, key, key]))
+            token = store.swap_root("waited", b"%d" % number, token)
+            assert ask(replica, "STRLEN", f"mta:page:{key}") == 100_000
+            assert ask(replica, "HGET", "mta:root:{waited}", "token") == token
+        replica.pause()
+        try:
+            with pytest.raises(StoreUnavailable, match=r"swap_root: .* 0 of 1 replicas acknowledged after"):
+                store.swap_root("waited", b"late", token)
+            with pytest.raises(Conflict):
+                store.swap_root("waited", b"later", token)  # it is there all the same
+        finally:
+            replica.resume()
+        current = store.read_root("waited")
+        assert current is not None
+        store.delete_root("waited", store.swap_root("waited", b"in time", current[1]))
+        store.delete_range(page_prefix("waited", 1, 0), 0, 20)
+
+
 def test_the_master_that_sentinels_name_is_followed(watched: Service) -> None:
     with open_store(watched.url, patience=60, min_replicas=1) as store:
         store.put_many({KEYS[0]: b"x"})
