@@ -8,6 +8,7 @@ sizes of the window and of its pages.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from mta.codec import decode_run, encode_run
@@ -17,7 +18,7 @@ from mta.manifest import Extents, Part, Root, SavedTail, Version
 from mta.monoids.base import Monoid
 from mta.policies import Policy
 from mta.states import Layout
-from stores import Store
+from stores import Store, StoreChanged
 
 if TYPE_CHECKING:
     from mta.window import MonoidTreeAggregator
@@ -68,13 +69,24 @@ class Checkpoints:
 
     # -- out --------------------------------------------------------------------------------------------
 
-    def commit(self, window: MonoidTreeAggregator, content: Content, offset: Any) -> Version:
-        """Commits what a window holds, whose full pages are in the store."""
+    def commit(
+        self,
+        window: MonoidTreeAggregator,
+        content: Content,
+        offset: Any,
+        check: Callable[[Version], None],
+    ) -> Version:
+        """Commits what a window holds, whose full pages are in the store, if a check allows the version."""
         self._ownership.claim()
         version = self.version(content, self._ownership.root.next_version, offset)
         # if the answer is lost, this commit may count or the one before: the next names no part of either
         self._tails = ()
-        self._ownership.commit(version, window.monoid.fingerprint(), fingerprint(window.policy))
+        check(version)
+        try:
+            self._ownership.commit(version, window.monoid.fingerprint(), fingerprint(window.policy))
+        except StoreChanged:
+            check(version)
+            self._ownership.commit(version, window.monoid.fingerprint(), fingerprint(window.policy))
         self._tails = version.tails
         return version
 

@@ -12,13 +12,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Protocol
 
 from mta.background import Lane, pool_of
 from mta.codec import decode_page, encode_page
 from mta.errors import PagesLost, WindowError
+from mta.manifest import Version
 from mta.pages import Page
 from mta.ranges import without
 from mta.states import Layout
@@ -107,6 +108,11 @@ class StoredPages:
         self._held = HELD
         #: keys to delete that are not of pages behind the head
         self._doomed: list[str] = []
+        #: pages that were put since the commit before the last one, and since the last one, by tier
+        self._older_news: dict[int, range] = {}
+        self._news: dict[int, range] = {}
+        #: of the store when the first of them was put
+        self._incarnation: object = None
         #: why the last deletion failed
         self._not_deleted: StoreError | None = None
         pool = pool_of(store)
@@ -184,11 +190,15 @@ class StoredPages:
         """Writes pages, oldest first, until `held` are left, a few at a time so that memory is bounded."""
         while self._to_write(held):
             self._keys.claim()
+            if self._incarnation is None:
+                self._incarnation = self._store.incarnation()
             with self._lock:
                 # key and page together: a page that is taken back meanwhile keeps the key that it had
                 batch = [(name, self._key(name), self._buffer[name]) for name in self._to_write(held)]
                 for name, _, _ in batch:
                     _append(self._stored.setdefault(name[0], []), name[1])
+                    news = self._news.get(name[0], range(name[1], name[1]))
+                    self._news[name[0]] = range(min(news.start, name[1]), max(news.stop, name[1] + 1))
                     if self._end(name) > self._tail:
                         self._sent.add(name)
             self._store.put_many(
@@ -329,6 +339,7 @@ class StoredPages:
         From now on no page is kept back, since the next checkpoint has to write it anyway.
         """
         self._held = 0
+        self._older_news, self._news = self._news, {}
         self._doomed += unneeded
         if self._doomed or any(self._gone(tier) for tier in list(self._stored)):
             self._start_deleting()
@@ -386,6 +397,33 @@ class StoredPages:
         if self._not_deleted is not None:
             self._writer.finish()
             self._delete()
+
+    def check_present(self, version: Version) -> None:
+        """Before a version is committed: sees that what it names is there, if the store may have lost some.
+
+        A server that takes another's place may lack what was put last, so pages that were there two commits
+        ago are not looked for.
+        """
+        incarnation = self._store.incarnation()
+        if self._incarnation not in (None, incarnation):
+            missing = self._store.missing(list(self._new_keys(version)))
+            if missing:
+                self._keys.check_hold()
+                raise PagesLost(
+                    f"{len(missing)} pages of window {self._window!r} are not in {self._store!r} any more "
+                    f"(such as {missing[0]!r}), which was restarted or taken over by another server since "
+                    "they were put: this window cannot go on; restore its last checkpoint (see min_replicas)"
+                )
+        self._incarnation = incarnation
+
+    def _new_keys(self, version: Version) -> Iterator[str]:
+        for tier, start, stop in version.pages():
+            for news in (self._older_news, self._news):
+                pages = news.get(tier, range(0))
+                for number in range(max(start, pages.start), min(stop, pages.stop)):
+                    yield self._key((tier, number))
+        for tail in version.tails:
+            yield from (part.key(self._window) for part in tail.parts)
 
     def delete_behind(self) -> None:
         """Deletes what is behind the head and no version names, before the window is given up."""

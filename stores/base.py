@@ -31,6 +31,7 @@ from stores.urls import parse_bool, read_option, split_url, without_password
 MAX_NAME_BYTES = 200
 MAX_KEY_BYTES = 240  # a page key of the longest name; Couchbase ends keys at 246 bytes
 DELETE_CHUNK = 1000
+LOOK_CHUNK = 8  # whole values are read to see whether they are there
 
 Token = bytes | int
 """Which version of a root was read. Compare it, hash it, hand it back; never look inside."""
@@ -164,6 +165,12 @@ class Store(ABC):
         self._check_open("get_many")
         return self._get_many(wanted) if wanted else []
 
+    def missing(self, keys: Sequence[str]) -> list[str]:
+        """Those of the keys that are not there, in their order."""
+        wanted = [check_key(key) for key in keys]
+        self._check_open("missing")
+        return self._missing(wanted) if wanted else []
+
     def delete_many(self, keys: Iterable[str]) -> None:
         """Deletes what is there of the keys."""
         unwanted = [check_key(key) for key in keys]
@@ -271,6 +278,14 @@ class Store(ABC):
 
     @abstractmethod
     def _get_many(self, keys: list[str]) -> list[bytes | None]: ...
+
+    def _missing(self, keys: list[str]) -> list[str]:
+        missing: list[str] = []
+        for start in range(0, len(keys), LOOK_CHUNK):
+            chunk = keys[start : start + LOOK_CHUNK]
+            found = self._get_many(chunk)
+            missing += [key for key, value in zip(chunk, found, strict=True) if value is None]
+        return missing
 
     @abstractmethod
     def _delete_many(self, keys: list[str]) -> None: ...

@@ -134,6 +134,15 @@ class RedisStore(Store):
             found += self._call("get_many", lambda route, budget: route.run(chunk, budget))  # noqa: B023
         return found
 
+    def _missing(self, keys: list[str]) -> list[str]:
+        missing: list[str] = []
+        for start in range(0, len(keys), DELETE_CHUNK_KEYS):
+            chunk = keys[start : start + DELETE_CHUNK_KEYS]
+            commands: list[Command] = [("EXISTS", self._keys.page(key)) for key in chunk]
+            found = self._call("missing", lambda route, budget: route.run(commands, budget))  # noqa: B023
+            missing += [key for key, there in zip(chunk, found, strict=True) if not there]
+        return missing
+
     def _delete_many(self, keys: list[str]) -> None:
         def delete(route: Route, budget: Budget) -> None:
             route.run(

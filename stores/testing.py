@@ -116,6 +116,11 @@ class StoreContract:
         store.put_many((key, b"x") for key in keys)
         assert store.get_many(keys) == [b"x"] * len(keys)
 
+    def test_missing_says_what_is_not_there(self, store: Store, keys: list[str]) -> None:
+        store.put_many(dict.fromkeys(keys[1:], b"x"))
+        assert store.missing([*keys, keys[0]]) == [keys[0], keys[0]]
+        assert store.missing([]) == []
+
     def test_delete_can_be_repeated(self, store: Store, keys: list[str]) -> None:
         store.put_many(dict.fromkeys(keys[:3], b"x"))
         for _ in range(2):
@@ -449,6 +454,9 @@ class Wrapper(Store):
 
     def _get_many(self, keys: list[str]) -> list[bytes | None]:
         return self._around("get_many", lambda: self.inner.get_many(keys))
+
+    def _missing(self, keys: list[str]) -> list[str]:
+        return self._around("missing", lambda: self.inner.missing(keys))
 
     def _delete_many(self, keys: list[str]) -> None:
         self._around("delete_many", lambda: self.inner.delete_many(keys))

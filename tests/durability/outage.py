@@ -11,9 +11,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-
-sys.path.append(str(Path(__file__).parent.parent))
-
 import servers
 
 from mta import AmortizedMTA, monoids, policies

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import subprocess
@@ -28,6 +29,7 @@ from stores import Store, StoreError, StoreUnavailable, open_store, pages_of, pa
 from stores.testing import FaultyStore, LateStore, WriteOnceStore
 
 OUTAGE = Path(__file__).with_name("outage.py")
+TESTS = Path(__file__).parent.parent
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -327,6 +329,8 @@ def test_a_network_that_drops_packets_for_a_while(tmp_path: Path) -> None:
     done = subprocess.run(
         [*inside, sys.executable, str(OUTAGE), str(tmp_path)],
         capture_output=True, text=True, timeout=120, check=False,
+        # the packages before the tests, which have folders of the same names
+        env={**os.environ, "PYTHONPATH": f"{TESTS.parent}{os.pathsep}{TESTS}"},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "the network dropped packets" in done.stdout
