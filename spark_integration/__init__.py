@@ -1,6 +1,13 @@
 """Sliding windows in Spark jobs: `rolling`, over windows that are larger than an executor."""
 
-from spark_integration.metrics import Metrics
-from spark_integration.rolling import rolling
+try:
+    from spark_integration.metrics import Metrics
+    from spark_integration.rolling import rolling
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] not in ("pyspark", "pyarrow", "pandas"):
+        raise
+    raise ModuleNotFoundError(
+        f"spark_integration needs the package {error.name}: pip install 'mta-windows[spark]'", name=error.name
+    ) from error
 
 __all__ = ["Metrics", "rolling"]

@@ -42,11 +42,11 @@ def from_numpy(values: Array, present: Array | None = None) -> pa.Array:
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [bitmap, data])
 
 
-def last_row(count: int, text: str) -> pa.Array:
-    """A column of nulls with a text in its last row."""
+def one_row(count: int, row: int, text: str) -> pa.Array:
+    """A column of nulls with a text in one row."""
     data = text.encode()
     offsets, there = np.zeros(count + 1, dtype=np.int32), np.zeros(count, dtype=bool)
-    offsets[-1], there[-1] = len(data), True
+    offsets[row + 1 :], there[row] = len(data), True
     buffers = [_packed(there), pa.py_buffer(offsets), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.string(), count, buffers)
 

@@ -30,6 +30,11 @@ class Chunk:
         self.rows = sum(batch.num_rows for batch in batches)
         self.columns = {index: _joined([batch.column(index) for batch in batches]) for index in wanted}
 
+    def value(self, index: int, row: int) -> Any:
+        """One value of any column, for people to read."""
+        ((batch, _),) = self.slices(row, row + 1)
+        return batch.column(index)[0].as_py()
+
     def slices(self, start: int, stop: int) -> Iterator[tuple[pa.RecordBatch, int]]:
         """The batches of rows start to stop, and where in the chunk each begins; nothing is copied."""
         begin = 0

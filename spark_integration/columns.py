@@ -32,15 +32,17 @@ class Input:
     index: int
     type: sql.DataType
     nullable: bool
+    #: only whether it is null is looked at, so that any type will do
+    presence: bool = False
 
     @property
     def key(self) -> str:
         """Its name among the fields of a window's elements."""
-        return f"c{self.index}"
+        return f"c{self.index}" + ("?" if self.presence else "")
 
     @property
     def encoding(self) -> Encoding | None:
-        return encoding_of(self.type)
+        return "whole" if self.presence else encoding_of(self.type)
 
 
 _WHOLE = (
@@ -85,6 +87,8 @@ def encoded(column: pa.Array, source: Input) -> Array:
     """The column as a window keeps it, with its nulls coded."""
     if not source.nullable and column.null_count:
         raise ValueError(f"column {source.name!r} holds nulls, which its schema rules out")
+    if source.presence:
+        return np.where(_there(column), 1, NULL_WHOLE)
     if source.encoding == "whole":
         values = whole_numbers(column)
         if not source.nullable:
@@ -104,6 +108,11 @@ def encoded(column: pa.Array, source: Input) -> Array:
     return np.where(validity(column), values, NULL_REAL) if column.null_count else values
 
 
+def _there(column: pa.Array) -> Array:
+    """Which values are not null, for any type."""
+    return to_numpy(column.is_valid())
+
+
 def are_valid(column: Array) -> Array:
     """Which values of an encoded column are not null."""
     valid: Array
@@ -120,6 +129,8 @@ def listed(column: pa.Array, source: Input) -> list[Any]:
     Dates and timestamps are whole numbers.
     """
     kind = source.type
+    if source.presence:
+        return [1 if there else None for there in _there(column).tolist()]
     if source.encoding == "whole" and not isinstance(kind, sql.BooleanType):
         values = whole_numbers(column).tolist()
     elif source.encoding == "real":

@@ -1,10 +1,12 @@
-"""What can be wrong with a call of `rolling`; all of it is raised before a job starts."""
+"""What can be wrong with a call of `rolling`, and with the data and the store of a job that it makes."""
 
 from __future__ import annotations
 
+from stores import StoreError
+
 
 class RollingError(ValueError):
-    """A call of `rolling` that cannot be carried out as it stands."""
+    """A call of `rolling` that cannot be carried out as it stands; raised before a job starts."""
 
 
 class UnsupportedColumn(RollingError, TypeError):
@@ -13,3 +15,15 @@ class UnsupportedColumn(RollingError, TypeError):
 
 class StoreNotUsable(RollingError):
     """The store cannot hold the pages of this job."""
+
+
+class WorkersNotUsable(RollingError):
+    """The Python that workers run does not have what they need."""
+
+
+class DataError(ValueError):
+    """In a task: a row that an aggregate cannot take, or whose result cannot be given."""
+
+
+class TaskStoreError(StoreError):
+    """In a task: the store cannot do what it was asked."""

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from datetime import timedelta
 from fractions import Fraction
+from numbers import Integral, Real
 from typing import Any, Literal
 
 from pyspark.sql import types as sql
@@ -27,6 +28,17 @@ _MICROSECONDS = {
     "hour": 3_600_000_000,
     "day": 86_400_000_000,
     "week": 7 * 86_400_000_000,
+}
+_SHORT = {
+    "us": "microsecond",
+    "ms": "millisecond",
+    "s": "second",
+    "sec": "second",
+    "min": "minute",
+    "h": "hour",
+    "hr": "hour",
+    "d": "day",
+    "w": "week",
 }
 _DAY = _MICROSECONDS["day"]
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)")
@@ -58,22 +70,32 @@ def frame_of(window: Any, rows: Any, policy: Any, closed: Any, order: str, order
     if closed not in ("both", "right"):
         raise RollingError(f'closed= is "both" or "right", got {closed!r}')
     if window is not None:
-        clock = clock_of(order, order_type)
+        clock = _clock_of_differences(order, order_type)
         span = span_of(window, closed, order, order_type)
         return Frame(TimeWindow(span, closed=closed), clock, peers=True)
     if closed != "both":
         raise RollingError("closed= goes with window= only")
     if rows is not None:
-        if isinstance(rows, bool) or not isinstance(rows, int):
+        if isinstance(rows, bool) or not isinstance(rows, Integral):
             raise RollingError(f"rows= is a whole number of rows, got {rows!r}")
         if rows < 1:
             raise RollingError(f"rows= must be at least 1, the current row, got {rows}")
-        return Frame(CountWindow(rows), None, peers=False)
+        return Frame(CountWindow(int(rows)), None, peers=False)
     if not isinstance(policy, Policy):
         raise RollingError(f"policy= is one of mta.policies, got {policy!r}")
     limits = policy.limits()
     timed = limits.open_span is not None or limits.closed_span is not None
-    return Frame(policy, clock_of(order, order_type) if timed else None, peers=False)
+    return Frame(policy, _clock_of_differences(order, order_type) if timed else None, peers=False)
+
+
+def _clock_of_differences(order: str, kind: sql.DataType) -> Clock:
+    """`clock_of` a column whose values are subtracted from each other."""
+    if isinstance(kind, sql.FloatType):
+        raise UnsupportedColumn(
+            f"order_by={order!r} is of type float, whose differences SQL rounds to 32 bits and a window in "
+            "time does not: cast it to double"
+        )
+    return clock_of(order, kind)
 
 
 def clock_of(order: str, kind: sql.DataType) -> Clock:
@@ -93,10 +115,10 @@ def span_of(window: Any, closed: Closed, order: str, kind: sql.DataType) -> floa
     if isinstance(window, (str, timedelta)):
         length = _from_text(window) if isinstance(window, str) else _from_timedelta(window)
         span = _in_unit(window, length, order, kind)
-    elif isinstance(window, (int, float)) and not isinstance(window, bool):
+    elif isinstance(window, Real) and not isinstance(window, bool):
         if not math.isfinite(window):
             raise RollingError(f"window= must be finite, got {window!r}")
-        span = Fraction(window)
+        span = Fraction(int(window) if isinstance(window, Integral) else float(window))
     else:
         raise RollingError(f'window= is a text such as "90 days", a timedelta or a number, got {window!r}')
     if span <= 0:
@@ -139,12 +161,15 @@ def _from_text(window: str) -> Fraction:
                 f'window={window!r} is not a length of time such as "90 days" or "1 hour 30 minutes"'
             )
         number, unit = match.groups()
-        unit = unit.removesuffix("s")
+        unit = _SHORT.get(unit) or _SHORT.get(unit.removesuffix("s")) or unit.removesuffix("s")
         if unit in ("month", "quarter", "year"):
             raise RollingError(f"window={window!r}: a {unit} has no fixed length; give days")
+        if unit == "m":
+            raise RollingError(f"window={window!r}: m may be minutes or months; write min, or give days")
         if unit not in _MICROSECONDS:
             known = ", ".join(f"{name}s" for name in _MICROSECONDS)
-            raise RollingError(f"window={window!r}: unknown unit {match.group(2)!r} (known: {known})")
+            short = ", ".join(_SHORT)
+            raise RollingError(f"window={window!r}: unknown unit {match[2]!r} (known: {known}; {short})")
         total += Fraction(number) * _MICROSECONDS[unit]
         rest = rest[match.end() :].strip()
     if not text:

@@ -1,12 +1,14 @@
 """What a job did: counted in its tasks, carried by a column of its rows, gathered by Spark's `observe`.
 
 So it needs no accumulator, works over Spark Connect, and costs a column of nulls. The last row of a task has
-what the task did, as JSON; the column is dropped right after it was observed.
+what the task did, as JSON; so have some before it, for actions such as `take` that do not read so far. The
+column is dropped right after it was observed.
 """
 
 from __future__ import annotations
 
 import json
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +20,7 @@ import pyarrow as pa
 from pyspark.sql import types as sql
 
 from mta.process_memory import memory_figure
-from spark_integration.buffers import last_row
+from spark_integration.buffers import one_row
 from stores import Store, Token
 
 if TYPE_CHECKING:
@@ -69,8 +71,9 @@ class Summary:
 class Metrics:
     """What a job did: give it to `rolling`, run an action, and look at `summary`.
 
-    It goes with one DataFrame, and describes the first action that runs on it. Of a stream, the progress of
-    each micro-batch has the counts in `observedMetrics`, under the name of the metrics.
+    It goes with one DataFrame, and describes the first action that runs on it. An action that does not read
+    all rows, such as `take`, learns what its tasks had done when they last said so. Of a stream, the progress
+    of each micro-batch has the counts in `observedMetrics`, under the name of the metrics.
     """
 
     def __init__(self, name: str | None = None) -> None:
@@ -83,7 +86,9 @@ class Metrics:
         if self._observation is None:
             raise RuntimeError("these metrics were given to no rolling(..., metrics=...)")
         texts = self._observation.get["tasks"] or ""
-        tasks = [json.loads(text) for text in texts.splitlines()]
+        # of the reports of a task, the one that says most
+        reports = sorted(map(json.loads, texts.splitlines()), key=lambda report: report["number"])
+        tasks = {report["task"]: report for report in reports}.values()
         sums = {name: sum(task[name] for task in tasks) for name in _SUMS}
         return Summary(**sums, peak_memory=max((task["peak_memory"] for task in tasks), default=0))
 
@@ -133,16 +138,23 @@ class Meter:
         if not self._on:
             yield from batches
             return
-        before = None
+        task, number, before = secrets.token_hex(8), 0, None
         for batch in batches:
             if before is not None:
-                yield _with_column(before, None)
-            before = batch
+                # in the first, second, fourth, eighth … batch, and in its first row, which is read if any is
+                report = number & (number - 1) == 0
+                yield _with_column(before, self._report(task, number) if report else None, 0)
+            before, number = batch, number + 1
         done()
         if before is not None:
-            yield _with_column(
-                before, json.dumps(self._counts | {"peak_memory": memory_figure("VmHWM") or 0})
-            )
+            yield _with_column(before, self._report(task, number), before.num_rows - 1)
+
+    def _report(self, task: str, number: int) -> str:
+        with self._lock:
+            counts = dict(self._counts)
+        return json.dumps(
+            {"task": task, "number": number, "peak_memory": memory_figure("VmHWM") or 0, **counts}
+        )
 
     @contextmanager
     def timed(self) -> Iterator[None]:
@@ -153,8 +165,9 @@ class Meter:
             self.add("seconds_in_store", time.perf_counter() - began)
 
 
-def _with_column(batch: pa.RecordBatch, text: str | None) -> pa.RecordBatch:
-    column = pa.nulls(batch.num_rows, pa.string()) if text is None else last_row(batch.num_rows, text)
+def _with_column(batch: pa.RecordBatch, text: str | None, row: int) -> pa.RecordBatch:
+    count = batch.num_rows
+    column = pa.nulls(count, pa.string()) if text is None else one_row(count, row, text)
     return pa.RecordBatch.from_arrays(
         [*batch.columns, column], schema=batch.schema.append(pa.field(COLUMN, pa.string()))
     )

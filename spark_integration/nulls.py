@@ -68,7 +68,16 @@ class _ArgMin(_Ordered, monoids.ArgMin):
     pass
 
 
+class _CountDistinct(monoids.CountDistinct):
+    # NaN is one value, and so are 0.0 and -0.0
+    def lift_row(self, row: Any) -> Any:
+        return super().lift_row(total_order_key(row))
+
+
 class _GeometricMean(monoids.GeometricMean):
+    def __repr__(self) -> str:
+        return super().__repr__().removeprefix("_")
+
     def check_columns(self, inputs: Columns) -> Columns:
         negative = inputs[0] < 0
         if negative.any():
@@ -89,6 +98,7 @@ _WITH_NAN: dict[type[Monoid], type[Monoid]] = {
     monoids.ArgMax: _ArgMax,
     monoids.ArgMin: _ArgMin,
     monoids.GeometricMean: _GeometricMean,
+    monoids.CountDistinct: _CountDistinct,
 }
 
 #: Monoids of the catalogue that take any value that Arrow has typed, NaN too, and need no check of their own.
@@ -108,6 +118,8 @@ _UNCHECKED = (
     monoids.Last,
     monoids.Collect,
     monoids.CollectDistinct,
+    _CountDistinct,
+    monoids.Count,
     monoids.Concat,
     monoids.DistinctCount,
     monoids.BloomFilter,

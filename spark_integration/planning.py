@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
+from numbers import Integral
 from typing import Any
 
 from pyspark import cloudpickle
@@ -15,6 +17,7 @@ from mta.monoids.base import Monoid
 from spark_integration.columns import Input
 from spark_integration.errors import RollingError, UnsupportedColumn
 from spark_integration.frames import frame_of
+from spark_integration.naming import check_carried
 from spark_integration.program import Aggregate, Part, Plan, aggregate_of, programs, unread, without_nulls
 from spark_integration.results import check_result_type, result_type
 from spark_integration.storage import check_store
@@ -45,6 +48,7 @@ def make_plan(
     metered: bool = False,
 ) -> Plan:
     """What tasks have to do; RollingError where the call makes no sense."""
+    check_carried(schema)
     columns = _Columns(schema, case_sensitive)
     keys = tuple(columns.find(name, "partition_by") for name in _names(partition_by, "partition_by"))
     order = tuple(columns.find(name, "order_by") for name in _names(order_by, "order_by"))
@@ -63,7 +67,7 @@ def make_plan(
         store=check_store(store, options, several_processes=several_processes, reachable=reachable),
         store_options=options,
         algorithm=algorithm,
-        page_size=page_size,
+        page_size=int(page_size) if isinstance(page_size, Integral) else page_size,
         zone=zone,
         metered=metered,
     )
@@ -73,7 +77,7 @@ def make_plan(
 
 
 def with_results(schema: sql.StructType, plan: Plan) -> sql.StructType:
-    added = (sql.StructField(each.name, each.type, nullable=True) for each in plan.aggregates)
+    added = (sql.StructField(each.name, each.type, each.nullable) for each in plan.aggregates)
     return sql.StructType([*schema.fields, *added])
 
 
@@ -86,7 +90,7 @@ class _Columns:
 
     def find(self, name: str, where: str) -> Input:
         exact = [index for index, each in enumerate(self.names) if each == name]
-        alike = [index for index, each in enumerate(self.names) if self._same(each, name)]
+        alike = [index for index, each in enumerate(self.names) if self.same(each, name)]
         found = exact if len(exact) == 1 and len(alike) == 1 else alike
         if not found:
             raise RollingError(f"{where}: no column {name!r}, the DataFrame has {', '.join(self.names)}")
@@ -100,11 +104,11 @@ class _Columns:
             )
         return Input(field.name, found[0], field.dataType, field.nullable)
 
-    def _same(self, a: str, b: str) -> bool:
+    def same(self, a: str, b: str) -> bool:
         return a == b or (not self._sensitive and a.lower() == b.lower())
 
     def taken(self, name: str) -> bool:
-        return any(self._same(each, name) for each in self.names)
+        return any(self.same(each, name) for each in self.names)
 
 
 def _names(given: Any, where: str) -> list[str]:
@@ -125,8 +129,7 @@ def _aggregates(
             'aggregates= maps names of new columns to monoids, as in {"peak": monoids.Max("amount")}, '
             f"got {aggregates!r}"
         )
-    found = []
-    seen: dict[str, str] = {}
+    found: list[Aggregate] = []
     for name, monoid in aggregates.items():
         if not isinstance(name, str) or not isinstance(monoid, Monoid):
             raise RollingError(
@@ -134,9 +137,9 @@ def _aggregates(
             )
         if columns.taken(name):
             raise RollingError(f"aggregate {name!r}: the DataFrame has a column of this name already")
-        if name.lower() in seen:
-            raise RollingError(f"aggregates {seen[name.lower()]!r} and {name!r} are one name to Spark")
-        seen[name.lower()] = name
+        for other in found:
+            if columns.same(other.name, name):
+                raise RollingError(f"aggregates {other.name!r} and {name!r} are one name to Spark")
         parts, fields = aggregate_of(name, monoid)
         found.append(Aggregate(name, tuple(_part(*each, columns, types) for each in parts), fields))
     unknown = types.keys() - {part.name for aggregate in found for part in aggregate.parts}
@@ -155,6 +158,8 @@ def _part(name: str, monoid: Monoid, columns: _Columns, types: dict[str, sql.Dat
             "or from_function(..., field='amount')"
         )
     inputs = tuple(columns.find(field, f"aggregate {name!r}") for field in monoid.fields)
+    if isinstance(monoid, Count):
+        inputs = tuple(replace(each, presence=True) for each in inputs)
     known = result_type(name, monoid, inputs)
     if name in types:
         known = check_result_type(name, types[name])

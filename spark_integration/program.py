@@ -50,6 +50,10 @@ class Aggregate:
         named = zip(self.fields, self.parts, strict=True)
         return sql.StructType([sql.StructField(name, part.type) for name, part in named])
 
+    @property
+    def nullable(self) -> bool:
+        return self.fields is None and of_nothing(self.parts[0].monoid) is None
+
 
 @dataclass(frozen=True)
 class Plan:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -158,6 +157,7 @@ _RESULTS: dict[type[Monoid], Any] = {
     monoids.Concat: _text,
     monoids.Collect: _array,
     monoids.CollectDistinct: _array,
+    monoids.CountDistinct: _long,
     monoids.LongestIncreasingRun: _run,
     monoids.DistinctCount: _double,
     monoids.Quantiles: _quantiles,
@@ -171,6 +171,7 @@ _OF_NOTHING: dict[type[Monoid], Any] = {
     monoids.MaxCount: 0,
     monoids.MinCount: 0,
     monoids.Collect: (),
+    monoids.CountDistinct: 0,
     monoids.CollectDistinct: (),
     monoids.DistinctCount: 0.0,
     monoids.HeavyHitters: (),
@@ -243,7 +244,8 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
     if value is None:
         return None
     if isinstance(value, (set, frozenset)):
-        return sorted(value, key=_sort_key)
+        some_nan = next(([item] for item in value if item != item), [])
+        return [*sorted(item for item in value if item == item), *some_nan]
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return value._asdict()
     if pa.types.is_map(kind) and isinstance(value, dict):
@@ -256,11 +258,6 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
             ]
         return list(value)
     return value
-
-
-def _sort_key(value: Any) -> Any:
-    """NaN last."""
-    return (isinstance(value, float) and math.isnan(value), value)
 
 
 def check_result_type(name: str, kind: Any) -> sql.DataType:

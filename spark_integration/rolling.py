@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-import pyarrow as pa
 from pyspark.sql import types as sql
 
 from mta.monoids.base import Monoid
 from mta.policies import Policy
-from spark_integration.columns import Input
 from spark_integration.errors import RollingError
 from spark_integration.frames import Closed
 from spark_integration.metrics import Metrics, with_metrics
+from spark_integration.naming import Named, numbered, numbered_schema, place
 from spark_integration.planning import make_plan, with_results
 from spark_integration.program import Plan
 from spark_integration.task import run
+from spark_integration.workers import check_local_workers, for_workers
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
+
+    Columns: TypeAlias = str | Column | Sequence[str | Column]
 
 Algorithm = Literal["amta", "lmta", "daba"]
 
@@ -28,8 +30,8 @@ Algorithm = Literal["amta", "lmta", "daba"]
 def rolling(
     df: DataFrame,
     *,
-    partition_by: str | Sequence[str] | None = None,
-    order_by: str | Sequence[str],
+    partition_by: Columns | None = None,
+    order_by: Columns,
     window: str | timedelta | float | None = None,
     rows: int | None = None,
     policy: Policy | None = None,
@@ -45,25 +47,62 @@ def rolling(
 ) -> DataFrame:
     """The rows of a DataFrame with a column for each aggregate of the row's window.
 
-    `window="90 days"` is SQL's RANGE BETWEEN INTERVAL 90 DAYS PRECEDING AND CURRENT ROW, `closed="right"`
-    leaves the older end out; `rows=n` is ROWS BETWEEN n - 1 PRECEDING AND CURRENT ROW; `policy=` is one of
-    `mta.policies`, asked row by row. The first column of `order_by` is the time, others break ties. `types`
-    gives the result types of aggregates where they cannot be known: monoids made of your own functions.
-    `metrics` is a `Metrics()` that tells, after an action, what the job did.
+        from mta import monoids
+        from spark_integration import rolling
 
-    A window lives in `store`, and a task holds a few pages of it: "rocksdb" is a directory of the executor
-    that is gone after the task, a URL is a server that all executors reach.
+        out = rolling(
+            df,
+            partition_by="user",
+            order_by="ts",
+            window="90 days",
+            aggregates={"peak": monoids.Max("amount"), "n": monoids.Count()},
+        )
 
-    Of a streaming DataFrame it makes a streaming DataFrame. With a watermark on the time column, rows come
-    out when the watermark has passed them, and are late when they come after it; without one, a micro-batch's
-    rows come out with it. `forget_after="30 days"` is how long a key is kept that has no more rows.
+    has the columns of `df`, and behind them `peak` and `n` over the user's rows of the last 90 days.
+
+    df: a DataFrame, or a streaming one, of which a streaming one is made.
+    partition_by: what each window is of: a column or several, by name ("k", "st.k" for a field of a struct)
+        or as a Column; none for one window over all rows.
+    order_by: a column or several. The first is the time, which `window` is measured in; others break ties.
+        Ascending, null first.
+
+    Exactly one of these says which rows a window holds:
+
+    window: a length of time such as "90 days", "7d" or "1 hour 30 minutes", a timedelta, or a number in the
+        unit of the order column (microseconds for timestamps, days for dates). Rows from that long before
+        the row's time up to it, and all rows of the same time: SQL's RANGE. A day is 24 hours.
+    rows: the last so many rows, the current one among them: SQL's ROWS.
+    policy: one of `mta.policies`, asked row by row.
+
+    aggregates: names of new columns, and the monoids that read columns by name, such as Max("amount"). Nulls
+        are skipped; Count() counts rows, Count("x") those where x is not null, and CountDistinct("x") the
+        different values of x.
+    closed: of `window`: "both", as in SQL, or "right", which leaves the older end out.
+    types: the types of results that cannot be known, those of monoids made of your own functions:
+        {"total": "double"}.
+    store: where the rows of a window are, of which a task holds a few pages. "rocksdb" is a directory of the
+        task, gone with it; "rocksdb:///mnt/disk" has it on that disk; redis://host:6379/0 or
+        couchbase://host/bucket is a server that all executors reach.
+    store_options: passed to `open_store` in each task; no passwords, which the executors' environment has.
+    algorithm: "amta"; "lmta", which needs less memory and more time; "daba", in memory, to compare.
+    page_size: rows a page, a power of two; 16,384 for columns and 1,024 for Python objects by default.
+    metrics: a `Metrics()`, whose `summary` tells after an action what the job did.
+    forget_after: of streams: how long a key is kept that has no more rows, such as "30 days". With a
+        watermark on the time, rows come out when it has passed them, and late rows are dropped; without one,
+        a micro-batch's rows come out with it.
+
+    Raises RollingError, a ValueError, for what is wrong with the call. What only the data shows ends the job
+    with a PythonException that names the row.
     """
     if forget_after is not None and not df.isStreaming:
         raise RollingError("forget_after= is for streams, and this is a batch DataFrame")
+    sensitive = _conf(df, "spark.sql.caseSensitive") == "true"
+    named = Named(df, case_sensitive=sensitive)
+    keys, order = named.names(partition_by, "partition_by"), named.names(order_by, "order_by")
     plan = make_plan(
-        df.schema,
-        partition_by=partition_by,
-        order_by=order_by,
+        named.df.schema,
+        partition_by=keys,
+        order_by=order,
         window=window,
         rows=rows,
         policy=policy,
@@ -74,45 +113,42 @@ def rolling(
         store_options=store_options,
         closed=closed,
         types=types,
-        case_sensitive=_conf(df, "spark.sql.caseSensitive") == "true",
+        case_sensitive=sensitive,
         zone=_conf(df, "spark.sql.session.timeZone") or "UTC",
         several_processes=_several_executors(df),
         reachable=not _remote(df),
         metered=metrics is not None,
     )
+    if not _remote(df) and not _several_executors(df):
+        check_local_workers(df.sparkSession)
     if df.isStreaming:
         from spark_integration.streaming import rolling_stream
 
-        return rolling_stream(
-            df, plan, forget_after=forget_after, metrics=metrics, several_processes=_several_executors(df)
+        out = rolling_stream(
+            named.df,
+            plan,
+            forget_after=forget_after,
+            metrics=metrics,
+            several_processes=_several_executors(df),
         )
-    by = [_column(df, key) for key in plan.keys]
-    spread = df.repartition(*by) if by else df.repartition(1)
-    ordered = spread.sortWithinPartitions(*by, *(_column(df, each) for each in plan.order))
-    if any("." in name or "`" in name for name in df.columns):
-        # mapInArrow looks its columns up by names that it does not quote; tasks go by their places
-        ordered = ordered.toDF(*(f"column_{number}" for number in range(len(df.columns))))
-    schema = with_results(df.schema, plan)
+        return out.drop(*named.added)
+    return _rolling_batch(named, plan, metrics)
+
+
+def _rolling_batch(named: Named, plan: Plan, metrics: Metrics | None) -> DataFrame:
+    df = numbered(named.df)
+    keys = [place(key.index) for key in plan.keys]
+    order = [place(each.index) for each in plan.order]
+    spread = df.repartition(*keys) if keys else df.repartition(1)
+    ordered = spread.sortWithinPartitions(*keys, *order)
+    result = with_results(named.df.schema, plan)
+    schema = numbered_schema(result)
+    function = for_workers("rolling", run, plan)
     if metrics is None:
-        return ordered.mapInArrow(_Function(plan), schema)
-    return metrics.observe(ordered.mapInArrow(_Function(plan), with_metrics(schema)))
-
-
-def _column(df: DataFrame, source: Input) -> Any:
-    quoted = source.name.replace("`", "``")
-    return df[f"`{quoted}`"]
-
-
-class _Function:
-    """What Spark calls in a worker, with a name for its plans."""
-
-    __name__ = "rolling"
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return run(self._plan, batches)
+        out = ordered.mapInArrow(function, schema)
+    else:
+        out = metrics.observe(ordered.mapInArrow(function, with_metrics(schema)))
+    return named.restored(out, result)
 
 
 # -- where it runs ----------------------------------------------------------------------------------------

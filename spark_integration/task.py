@@ -15,6 +15,7 @@ from mta.monoids.base import Array
 from mta.policies import Policy
 from mta.states import layout_of
 from spark_integration.chunks import Chunk, Keys, Times, chunks
+from spark_integration.failures import Blame, said_in_one_line
 from spark_integration.folds import first_rows, folds
 from spark_integration.group import SHORT_WINDOW, Group
 from spark_integration.metrics import Meter
@@ -26,7 +27,7 @@ from spark_integration.storage import LEASE, TaskStorage
 def run(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """What `mapInArrow` calls for a partition."""
     meter = Meter(plan.metered)
-    with TaskStorage(plan.store, plan.store_options) as storage:
+    with said_in_one_line(plan.store), TaskStorage(plan.store, plan.store_options) as storage:
         task = _Task(plan, storage, meter)
         try:
             yield from meter.attach(task.rows(batches), task.close)
@@ -45,8 +46,8 @@ def run(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 class Appender:
     """Puts the columns of results behind those of the rows."""
 
-    def __init__(self, results: Results) -> None:
-        self._results = results
+    def __init__(self, results: Results, blame: Blame | None = None) -> None:
+        self._results, self._blame = results, blame or Blame((), ())
 
     def appended(
         self, chunk: Chunk, start: int, stop: int, results: Mapping[str, Any]
@@ -54,7 +55,11 @@ class Appender:
         """Rows start to stop of a chunk."""
         if start == stop:
             return
-        columns = self._results.columns({name: part[start:stop] for name, part in results.items()})
+
+        def columns_of(first: int, last: int) -> list[pa.Array]:
+            return self._results.columns({name: part[first:last] for name, part in results.items()})
+
+        columns = self._blame.attempt(chunk, start, stop, columns_of)
         for batch, first in chunk.slices(start, stop):
             yield self._joined(batch, [column.slice(first - start, batch.num_rows) for column in columns])
 
@@ -75,7 +80,8 @@ class _Task:
     def __init__(self, plan: Plan, storage: TaskStorage, meter: Meter) -> None:
         self._plan, self._storage, self._meter = plan, storage, meter
         self._programs = programs(plan)
-        self._appender = Appender(Results(plan))
+        self._blame = Blame(plan.keys, plan.order)
+        self._appender = Appender(Results(plan), self._blame)
         self._keys = Keys(plan.keys)
         self._clock = plan.frame.clock
         self._peers = Peers(storage.spool) if plan.frame.peers else None
@@ -104,7 +110,7 @@ class _Task:
             yield from self._chunk(chunk, last)
 
     def _chunk(self, chunk: Chunk, last: bool) -> Iterator[pa.RecordBatch]:
-        times = None if self._clock is None else Times(chunk.columns[self._plan.order[0].index], self._clock)
+        times = self._times(chunk)
         changed = self._keys.changes(chunk)
         if not self._plan.keys:
             changed[0] = self._first
@@ -127,6 +133,22 @@ class _Task:
         yield from self._appender.appended(chunk, start, stop, results)
         self._peers.hold(chunk, stop)
 
+    def _times(self, chunk: Chunk) -> Times | None:
+        clock = self._clock
+        if clock is None:
+            return None
+        column = chunk.columns[self._plan.order[0].index]
+        return self._blame.attempt(
+            chunk, 0, chunk.rows, lambda start, stop: Times(column.slice(start, stop - start), clock)
+        )
+
+    def _values(self, chunk: Chunk, program: Program) -> Any:
+        def values_of(start: int, stop: int) -> Any:
+            count = stop - start
+            return program.values({i: each.slice(start, count) for i, each in chunk.columns.items()}, count)
+
+        return self._blame.attempt(chunk, 0, chunk.rows, values_of)
+
     # -- windows ----------------------------------------------------------------------------------------
 
     def _slide(self, chunk: Chunk, changed: Array, times: Array | None, last: bool) -> dict[str, Any]:
@@ -136,17 +158,17 @@ class _Task:
         # where the group starts that stays open
         opened = chunk.rows if last or not len(starts) else int(starts[-1])
         parts: list[list[Any]] = [[] for _ in self._programs]
-        values = [program.values(chunk.columns, chunk.rows) for program in self._programs]
+        values = [self._values(chunk, program) for program in self._programs]
         if going:
-            self._advance(parts, values, times, 0, going)
+            self._advance(chunk, parts, values, times, 0, going)
         if going < chunk.rows or last:
             self._close_windows()
         whole = starts[starts < opened]
         if len(whole):
-            self._whole(parts, values, times, whole, opened)
+            self._whole(chunk, parts, values, times, whole, opened)
         if opened < chunk.rows:
             self._open = [self._group(*pair) for pair in zip(self._programs, self._policies, strict=True)]
-            self._advance(parts, values, times, opened, chunk.rows)
+            self._advance(chunk, parts, values, times, opened, chunk.rows)
         results: dict[str, Any] = {}
         for found in parts:
             results.update(join_results(found))
@@ -182,38 +204,73 @@ class _Task:
         )
 
     def _advance(
-        self, parts: list[list[Any]], values: list[Any], times: Array | None, start: int, stop: int
+        self,
+        chunk: Chunk,
+        parts: list[list[Any]],
+        values: list[Any],
+        times: Array | None,
+        start: int,
+        stop: int,
     ) -> None:
         """The open windows take rows start to stop."""
         self._taken += stop - start
         for program, window, found, given in zip(self._programs, self._open, parts, values, strict=True):
-            stamps = None if times is None else times[start:stop]
-            rows = program.cut(given, start, stop)
-            if isinstance(window, Group):
-                found.append(window.slide(rows, stamps, stop - start))
-            else:
-                found.append(window.slide(rows, stamps))
+
+            def slide(
+                first: int, last: int, program: Any = program, window: Any = window, given: Any = given
+            ) -> Any:
+                stamps = None if times is None else times[first:last]
+                rows = program.cut(given, first, last)
+                if isinstance(window, Group):
+                    return window.slide(rows, stamps, last - first)
+                return window.slide(rows, stamps)
+
+            found.append(self._blame.attempt(chunk, start, stop, slide, repeatable=not self._row_by_row))
+
+    @property
+    def _row_by_row(self) -> bool:
+        """Whether windows take rows one by one, so that those before a row which fails are in."""
+        return self._plan.algorithm == "daba" or self._plan.frame.by_predicate
 
     def _whole(
-        self, parts: list[list[Any]], values: list[Any], times: Array | None, starts: Array, stop: int
+        self,
+        chunk: Chunk,
+        parts: list[list[Any]],
+        values: list[Any],
+        times: Array | None,
+        starts: Array,
+        stop: int,
     ) -> None:
         """Groups that begin and end in the chunk, from the first of `starts` to `stop`."""
-        begin = int(starts[0])
         for program, policy, found, given in zip(self._programs, self._policies, parts, values, strict=True):
-            if self._plan.algorithm == "daba" or self._plan.frame.by_predicate:
-                for start, end in zip(starts.tolist(), [*starts[1:].tolist(), stop], strict=True):
-                    window = DABA(program.monoid, policy)
-                    found.append(
-                        window.slide(
-                            program.cut(given, start, end), None if times is None else times[start:end]
-                        )
-                    )
-                continue
-            layout = layout_of(program.monoid)
-            states = layout.lift(layout.elements(program.cut(given, begin, stop)))
-            stamps = None if times is None else times[begin:stop]
-            firsts = first_rows(starts - begin, stop - begin, stamps, policy.limits())
-            found.append(layout.lower(folds(layout, states, starts - begin, firsts)))
+
+            def results(
+                first: int, last: int, program: Any = program, policy: Any = policy, given: Any = given
+            ) -> list[Any]:
+                # of the groups that rows first to last are in, up to the last one
+                inside = starts[(starts < last) & (np.append(starts[1:], stop) > first)]
+                return self._results_of(program, policy, given, times, inside, last)
+
+            begin = int(starts[0])
+            found += self._blame.attempt(chunk, begin, stop, results)
+
+    def _results_of(
+        self, program: Program, policy: Policy, given: Any, times: Array | None, starts: Array, stop: int
+    ) -> list[Any]:
+        if self._row_by_row:
+            ends = [*starts[1:].tolist(), stop]
+            return [
+                DABA(program.monoid, policy).slide(
+                    program.cut(given, start, end), None if times is None else times[start:end]
+                )
+                for start, end in zip(starts.tolist(), ends, strict=True)
+            ]
+        begin = int(starts[0])
+        layout = layout_of(program.monoid)
+        states = layout.lift(layout.elements(program.cut(given, begin, stop)))
+        stamps = None if times is None else times[begin:stop]
+        firsts = first_rows(starts - begin, stop - begin, stamps, policy.limits())
+        return [layout.lower(folds(layout, states, starts - begin, firsts))]
 
 
 def _repeated(column: pa.Array, count: int) -> pa.Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mta.monoids.base import ColumnarMonoid, Monoid
 from mta.monoids.bloom import BloomFilter, Membership
-from mta.monoids.collect import Collect, CollectDistinct, Concat
+from mta.monoids.collect import Collect, CollectDistinct, Concat, CountDistinct
 from mta.monoids.extrema import ArgMax, ArgMin, MaxCount, MinCount
 from mta.monoids.fields import Fields
 from mta.monoids.functions import from_function
@@ -23,6 +23,7 @@ __all__ = [
     "ColumnarMonoid",
     "Concat",
     "Count",
+    "CountDistinct",
     "DistinctCount",
     "Fields",
     "First",

@@ -1,4 +1,4 @@
-"""Monoids that keep the elements themselves: Concat, Collect and CollectDistinct."""
+"""Monoids that keep the elements themselves: Concat, Collect, CollectDistinct and CountDistinct."""
 
 from __future__ import annotations
 
@@ -60,3 +60,10 @@ class CollectDistinct(ValueMonoid):
 
     def lower(self, state: Any) -> Any:
         return set(state)
+
+
+class CountDistinct(CollectDistinct):
+    """How many different elements there are, exactly: keeps all of them, where DistinctCount estimates."""
+
+    def lower(self, state: Any) -> Any:
+        return len(state)

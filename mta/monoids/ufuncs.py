@@ -194,13 +194,13 @@ def _settled(column: Array) -> Array:
 
 
 class Count(UfuncMonoid):
-    """How many elements there are, whatever they are."""
+    """How many elements there are, whatever they are.
+
+    `Count("x")` is SQL's COUNT(x) to whoever knows nulls, as `rolling` does; a window has none to leave out.
+    """
 
     ufunc = np.add
     identity = 0
-
-    def __init__(self) -> None:
-        super().__init__()
 
     def combine(self, older: Any, younger: Any) -> Any:
         return older + younger

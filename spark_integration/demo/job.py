@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from mta.process_memory import memory_figure
-from spark_integration.buffers import last_row
+from spark_integration.buffers import one_row
 from spark_integration.demo.data import AGGREGATES, Stream, in_spark
 from spark_integration.demo.expected import MARK, Expected, mistakes, sampled_rows
 from spark_integration.metrics import Metrics, Summary
@@ -44,7 +44,7 @@ def fresh_worker(spark: SparkSession, window_bytes: int) -> Worker:
         except MemoryError:
             holds = False
         found = f"{resource.getrlimit(resource.RLIMIT_AS)[0]} {taken} {int(holds)}"
-        yield pa.RecordBatch.from_arrays([last_row(1, found)], names=["found"])
+        yield pa.RecordBatch.from_arrays([one_row(1, 0, found)], names=["found"])
 
     row = spark.range(1, numPartitions=1).mapInArrow(look, "found string").collect()[0]
     limit, taken, holds = (int(text) for text in row["found"].split())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import operator
+import re
 import threading
 from typing import Any
 
@@ -13,7 +14,7 @@ from pyspark.sql import types as sql
 
 from mta import monoids, policies
 from spark_integration.errors import RollingError
-from spark_integration.planning import make_plan
+from spark_integration.planning import make_plan, with_results
 
 SCHEMA = sql.StructType(
     [
@@ -26,6 +27,7 @@ SCHEMA = sql.StructType(
         sql.StructField("list", sql.ArrayType(sql.LongType())),
         sql.StructField("flag", sql.BooleanType()),
         sql.StructField("name", sql.StringType("UTF8_LCASE")),
+        sql.StructField("f", sql.FloatType()),
     ]
 )
 MAX = {"peak": monoids.Max("x")}
@@ -54,7 +56,14 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "endless window": ({"window": float("inf"), "order_by": "n"}, r"window= must be finite"),
     "window of no sense": ({"window": "soon"}, r"window='soon' is not a length of time such as \"90 days\""),
     "window of months": ({"window": "2 months"}, r"a month has no fixed length; give days"),
-    "unknown unit": ({"window": "2 moons"}, r"unknown unit 'moons' \(known: microseconds, .*weeks\)"),
+    "unknown unit": ({"window": "2 moons"}, r"unknown unit 'moons' \(known: microseconds, .*weeks; .*\)"),
+    "minutes or months": ({"window": "30m"}, r"window='30m': m may be minutes or months; write min"),
+    "window of true": ({"window": True}, r"window= is a text such as"),
+    "window in float": (
+        {"window": 0.1, "order_by": "f"},
+        r"order_by='f' is of type float, whose differences SQL rounds to 32 bits .* cast it to double",
+    ),
+    "time policy over float": ({"policy": policies.TimeWindow(5), "order_by": "f"}, r"cast it to double"),
     "empty window": ({"window": " "}, r"window=' ' is empty"),
     "window of another type": (
         {"window": [1]},
@@ -201,6 +210,14 @@ def test_names_are_found_as_spark_finds_them() -> None:
         (dt.timedelta(microseconds=3), "ts", "both", 3),
         (1_000, "ts", "both", 1_000),
         (7, "day", "both", 7),
+        ("7d", "ts", "both", 7 * 86_400_000_000),
+        ("2w", "day", "both", 14),
+        ("1h30min", "ts", "both", 5_400_000_000),
+        ("1.5 hrs 2 secs", "ts", "both", 5_402_000_000),
+        ("15s 3ms 7us", "ts", "both", 15_003_007),
+        (np.int64(7), "day", "both", 7),
+        (np.uint8(7), "n", "both", 7),
+        (np.float32(2.5), "x", "both", 2.5),
         (2.5, "n", "both", 2),
         (2.5, "n", "right", 3),
         (2.5, "x", "both", 2.5),
@@ -210,6 +227,69 @@ def test_names_are_found_as_spark_finds_them() -> None:
 def test_spans(window: Any, order: str, closed: str, span: float) -> None:
     frame = plan(window=window, order_by=order, closed=closed).frame
     assert frame.policy == policies.TimeWindow(span, closed=closed)  # type: ignore[arg-type]
+
+
+def test_numbers_of_numpy() -> None:
+    assert plan(rows=np.int32(5)).frame.policy == policies.CountWindow(5)
+    assert plan(page_size=np.int64(64)).page_size == 64
+    assert type(plan(page_size=np.int64(64)).page_size) is int
+    with pytest.raises(RollingError, match="rows= is a whole number of rows"):
+        plan(rows=np.float64(5))
+    assert plan(rows=5, order_by="f").frame.policy == policies.CountWindow(5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        (
+            sql.YearMonthIntervalType(),
+            "column 'i' is of type interval year to month, and Spark does not hand",
+        ),
+        (
+            sql.ArrayType(sql.CalendarIntervalType()),
+            "column 'i' is of type array<interval>, and Spark does not",
+        ),
+        (
+            sql.StructType([sql.StructField(name, sql.LongType()) for name in "aa"]),
+            "column 'i' is of type struct<a:bigint,a:bigint>, and Spark does not hand structs with one name",
+        ),
+        (
+            sql.MapType(
+                sql.StringType(), sql.StructType([sql.StructField("i", sql.YearMonthIntervalType())])
+            ),
+            "does not hand intervals of months to Python: drop it before rolling",
+        ),
+    ],
+)
+def test_columns_that_cannot_be_carried(kind: sql.DataType, why: str) -> None:
+    schema = sql.StructType([*SCHEMA.fields, sql.StructField("i", kind)])
+    with pytest.raises(RollingError, match=re.escape(why)) as raised:
+        make_plan(schema, partition_by="k", order_by="ts", rows=2, aggregates=MAX)
+    assert "\n" not in str(raised.value)
+
+
+def test_results_that_are_never_null() -> None:
+    aggregates = {
+        "rows": monoids.Count(),
+        "some": monoids.Count("x"),
+        "different": monoids.CountDistinct("x"),
+        "both": monoids.Fields(n=monoids.Count(), top=monoids.Max("x")),
+        "top": monoids.Max("x"),
+    }
+    found = with_results(SCHEMA, plan(aggregates=aggregates))
+    assert {name: found[name].nullable for name in aggregates} == {
+        "rows": False,
+        "some": False,
+        "different": False,
+        "both": False,
+        "top": True,
+    }
+
+
+def test_names_that_differ_by_case() -> None:
+    both = {"a": monoids.Count(), "A": monoids.Max("x")}
+    assert [each.name for each in plan(aggregates=both, case_sensitive=True).aggregates] == ["a", "A"]
+    assert plan(aggregates={"K": monoids.Max("x")}, case_sensitive=True).aggregates[0].name == "K"
 
 
 def test_a_plan_holds_no_password(monkeypatch: pytest.MonkeyPatch) -> None:
