@@ -4,10 +4,11 @@ try:
     from spark_integration.metrics import Metrics
     from spark_integration.rolling import rolling
 except ModuleNotFoundError as error:
-    if (error.name or "").partition(".")[0] not in ("pyspark", "pyarrow", "pandas"):
+    _missing = (error.name or "").partition(".")[0]
+    if _missing not in ("pyspark", "pyarrow", "pandas"):
         raise
     raise ModuleNotFoundError(
-        f"spark_integration needs the package {error.name}: pip install 'mta-windows[spark]'", name=error.name
+        f"spark_integration needs the package {_missing}: pip install 'mta-windows[spark]'", name=error.name
     ) from error
 
 __all__ = ["Metrics", "rolling"]

@@ -117,7 +117,7 @@ def _names(given: Any, where: str) -> list[str]:
     names = [given] if isinstance(given, str) else list(given)
     for name in names:
         if not isinstance(name, str):
-            raise RollingError(f"{where}= takes names of columns, got {name!r}")
+            raise RollingError(f"{where}= takes columns or names of columns, got {name!r}")
     return names
 
 

@@ -44,7 +44,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "unknown key": ({"partition_by": "user"}, r"partition_by: no column 'user', the DataFrame has k, ts, "),
     "unknown order": ({"order_by": "time"}, r"order_by: no column 'time'"),
     "unknown input": ({"aggregates": {"a": monoids.Max("y")}}, r"aggregate 'a': no column 'y'"),
-    "key of no name": ({"partition_by": [3]}, r"partition_by= takes names of columns, got 3"),
+    "key of no name": ({"partition_by": [3]}, r"partition_by= takes columns or names of columns, got 3"),
     "no order": ({"order_by": []}, r"order_by= names no column"),
     "order by text": (
         {"order_by": "k"},

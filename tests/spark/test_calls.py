@@ -1,0 +1,270 @@
+"""What may be asked for, as users of Spark write it, and how it is told what cannot be."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import duckdb
+import pyarrow as pa
+import pytest
+from pyspark.errors import PythonException
+from pyspark.sql import functions as fn
+
+import spark_integration
+from mta import monoids
+from spark_integration import Metrics, rolling
+from spark_integration.errors import RollingError, WorkersNotUsable
+from spark_integration.workers import for_workers
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+
+COUNT = {"n": monoids.Count()}
+
+
+@pytest.fixture
+def df(spark: SparkSession) -> DataFrame:
+    """Ten rows: k is 0, 0, 1, 1 ..., and st.k and `st.k` are something else."""
+    number = fn.col("id")
+    return spark.range(10).select(
+        number.alias("o"),
+        fn.floor(number / 2).alias("k"),
+        fn.struct((number % 2).alias("k"), number.alias("o.o")).alias("st"),
+        (number % 5).alias("a.b"),
+        (-number).alias("b`c"),
+        fn.when(number != 3, number % 3).alias("x"),
+    )
+
+
+def counted(df: DataFrame, **how: Any) -> list[int]:
+    """The size of the whole group up to each row, by o, with only the columns asked for added."""
+    out = rolling(df, **{"order_by": "o", "rows": 99, "aggregates": COUNT} | how)
+    assert out.columns == [*df.columns, "n"]
+    return [row["n"] for row in sorted(out.collect(), key=lambda row: row["o"])]
+
+
+# -- keys and order ---------------------------------------------------------------------------------------
+
+
+def test_keys_as_columns(df: DataFrame) -> None:
+    pairs, alternating, fives = [1, 2] * 5, [1, 1, 2, 2, 3, 3, 4, 4, 5, 5], [1] * 5 + [2] * 5
+    assert counted(df, partition_by="k") == pairs
+    assert counted(df, partition_by=df.k) == pairs
+    assert counted(df, partition_by=[fn.col("K")]) == pairs
+    assert counted(df, partition_by="st.k") == alternating
+    assert counted(df, partition_by=fn.col("st.k")) == alternating
+    assert counted(df, partition_by=[df["st"]["k"]]) == alternating
+    assert counted(df, partition_by="a.b") == fives
+    assert counted(df, partition_by="`a.b`") == fives
+    assert counted(df, partition_by=df["`a.b`"]) == fives
+    assert counted(df, partition_by=(fn.col("k") % 1).alias("zero")) == list(range(1, 11))
+    assert counted(df, partition_by=["k", "st.k"]) == [1] * 10
+
+
+def test_order_as_columns(df: DataFrame) -> None:
+    rising, falling = list(range(1, 11)), list(range(10, 0, -1))
+    assert counted(df, order_by=df.o) == rising
+    assert counted(df, order_by=fn.col("o").asc()) == rising
+    assert counted(df, order_by="`b``c`") == falling
+    assert counted(df, order_by=fn.col("`b``c`")) == falling
+    assert counted(df, order_by=[-fn.col("o"), "k"], rows=None, window=100) == falling
+    assert counted(df, order_by="st.`o.o`") == rising
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"order_by": fn.desc}, "order_by=o DESC NULLS LAST: order is ascending with nulls first"),
+        ({"order_by": fn.asc_nulls_last}, "order_by=o ASC NULLS LAST: order is ascending with nulls first"),
+        ({"partition_by": fn.sum}, r"partition_by=sum\(o\): \[MISSING_GROUP_BY\]"),
+        ({"partition_by": lambda _: fn.col("nothing")}, r"partition_by=nothing: \[UNRESOLVED_COLUMN"),
+        ({"partition_by": lambda _: "st.q"}, r"partition_by: no column 'st.q', the DataFrame has o, k, "),
+        ({"partition_by": lambda _: 5}, "partition_by= takes columns or names of columns, got 5"),
+        ({"partition_by": lambda _: [5]}, "partition_by= takes columns or names of columns, got 5"),
+    ],
+)
+def test_columns_that_cannot_be(df: DataFrame, how: dict[str, Any], message: str) -> None:
+    given = {name: make("o") for name, make in how.items()}
+    with pytest.raises(RollingError, match=message) as raised:
+        counted(df, **given)
+    assert "\n" not in str(raised.value)
+
+
+# -- names ------------------------------------------------------------------------------------------------
+
+
+def test_names_that_repeat(spark: SparkSession) -> None:
+    left = spark.range(4).select(fn.col("id").alias("k"), (fn.col("id") * 10).alias("x"))
+    right = spark.range(4).select(fn.col("id").alias("j"), (fn.col("id") * 100).alias("x"))
+    joined = left.join(right, left.k == right.j)
+    out = rolling(joined, order_by="k", rows=2, aggregates={"s": monoids.Sum("j")}, metrics=Metrics())
+    assert out.columns == ["k", "x", "j", "x", "s"]
+    assert sorted(map(tuple, out.collect())) == [(i, 10 * i, i, 100 * i, max(2 * i - 1, 0)) for i in range(4)]
+    with pytest.raises(RollingError, match="aggregate 's': 2 columns are named 'x'; rename all but one"):
+        rolling(joined, order_by="k", rows=2, aggregates={"s": monoids.Sum("x")})
+
+
+def test_names_that_differ_by_case(spark: SparkSession) -> None:
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        df = spark.range(4).select(fn.col("id").alias("a"), (-fn.col("id")).alias("A"))
+        aggregates = {"n": monoids.Count(), "N": monoids.Max("A"), "m": monoids.Max("a")}
+        out = rolling(df, order_by="A", rows=2, aggregates=aggregates)
+        assert out.columns == ["a", "A", "n", "N", "m"]
+        assert sorted(map(tuple, out.collect())) == [
+            (0, 0, 2, 0, 1),
+            (1, -1, 2, -1, 2),
+            (2, -2, 2, -2, 3),
+            (3, -3, 1, -3, 3),
+        ]
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+
+
+# -- aggregates -------------------------------------------------------------------------------------------
+
+
+def test_counts_are_sqls(df: DataFrame) -> None:
+    aggregates = {
+        "all": monoids.Count(),
+        "some": monoids.Count("x"),
+        "structs": monoids.Count("st"),
+        "different": monoids.CountDistinct("x"),
+    }
+    out = rolling(df, order_by="o", rows=4, aggregates=aggregates)
+    assert [out.schema[name].nullable for name in aggregates] == [False] * 4
+    data = pa.table({"o": range(10), "x": [None if i == 3 else i % 3 for i in range(10)]})
+    wanted = duckdb.sql(
+        """select count(*) over w, count(x) over w, count(*) over w, count(distinct x) over w
+        from data window w as (order by o rows 3 preceding) order by o"""
+    ).fetchall()
+    assert data.num_rows == 10
+    assert [tuple(row) for row in out.orderBy("o").select(*aggregates).collect()] == wanted
+
+
+def test_a_day_of_24_hours(spark: SparkSession) -> None:
+    """Spark's INTERVAL 1 DAY is a day of the calendar, of 23 to 25 hours; `window=` counts hours."""
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        df = spark.sql(
+            """select ts, id, 1 << id as x from values
+            (timestamp'2024-03-09 12:00:00', 0), (timestamp'2024-03-10 11:30:00', 1),
+            (timestamp'2024-03-10 12:00:00', 2), (timestamp'2024-03-10 12:30:00', 3),
+            (timestamp'2024-03-10 13:00:00', 4), (timestamp'2024-11-02 11:30:00', 5),
+            (timestamp'2024-11-02 12:00:00', 6), (timestamp'2024-11-03 11:30:00', 7),
+            (timestamp'2024-11-03 12:00:00', 8) as t (ts, id)"""
+        )
+        df.createOrReplaceTempView("clocks")
+        out = rolling(df, order_by="ts", window="1 day", aggregates={"s": monoids.Sum("x")})
+        found = [row.s for row in out.orderBy("id").collect()]
+
+        def framed(order: str, span: str) -> list[int]:
+            frame = f"order by {order} range between {span} preceding and current row"
+            rows = spark.sql(f"select id, sum(x) over ({frame}) as s from clocks order by id").collect()
+            return [row.s for row in rows]
+
+        assert found == framed("unix_micros(ts)", str(24 * 3600 * 1_000_000))
+        assert found != framed("ts", "interval 1 day")
+        assert framed("ts", "interval 24 hours") == framed("ts", "interval 1 day")
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+# -- metrics ----------------------------------------------------------------------------------------------
+
+
+def test_metrics_after_take(spark: SparkSession) -> None:
+    """It reads a few rows; what was done for them is known."""
+    metrics = Metrics()
+    out = rolling(
+        spark.range(200_000),
+        order_by="id",
+        rows=50_000,
+        aggregates={"s": monoids.Sum("id")},
+        metrics=metrics,
+        page_size=1024,
+    )
+    assert [row.s for row in out.take(3)] == [0, 1, 3]
+    summary = metrics.summary
+    assert summary.tasks == 1
+    assert 32_768 <= summary.rows <= 200_000
+    assert summary.peak_memory > 50 << 20
+
+
+def test_metrics_of_all_rows_after_reports_on_the_way(spark: SparkSession) -> None:
+    metrics = Metrics()
+    df = spark.range(150_000).select("id", (fn.col("id") % 7).alias("k"))
+    out = rolling(df, partition_by="k", order_by="id", rows=9, aggregates=COUNT, metrics=metrics)
+    assert out.count() == 150_000
+    assert metrics.summary.rows == 150_000
+    assert 1 <= metrics.summary.tasks <= 3
+
+
+# -- workers ----------------------------------------------------------------------------------------------
+
+
+def test_a_python_of_workers_that_lacks_something(spark: SparkSession, tmp_path: Path) -> None:
+    bare = tmp_path / "python3"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S -E "$@"\n')
+    bare.chmod(0o755)
+    broken = tmp_path / "nothing"
+    for python, why in ((bare, "has no module '"), (broken, "does not start")):
+        with (
+            mock.patch.object(spark.sparkContext, "pythonExec", str(python)),
+            pytest.raises(
+                WorkersNotUsable, match=f"run {python}, which {why}.*: set PYSPARK_PYTHON to"
+            ) as raised,
+        ):
+            rolling(spark.range(3), order_by="id", rows=2, aggregates=COUNT)
+        assert sys.executable in str(raised.value)
+        assert "\n" not in str(raised.value)
+
+
+def test_another_python_that_has_all(spark: SparkSession, tmp_path: Path) -> None:
+    other = tmp_path / "python3"
+    other.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    other.chmod(0o755)
+    with mock.patch.object(spark.sparkContext, "pythonExec", str(other)):
+        rolling(spark.range(3), order_by="id", rows=2, aggregates=COUNT)
+
+
+def test_a_worker_without_the_package(spark: SparkSession, tmp_path: Path) -> None:
+    """On hosts that the driver cannot look at, the worker says it."""
+    (tmp_path / "only_here.py").write_text("def run(batches):\n    yield from batches\n")
+    with mock.patch.object(sys, "path", [str(tmp_path), *sys.path]):
+        function = for_workers("rolling", importlib.import_module("only_here").run)
+    with pytest.raises(PythonException) as raised:
+        spark.range(3).mapInArrow(function, "id bigint").collect()
+    first, second = str(raised.value).splitlines()
+    assert first.startswith("An exception was thrown from the Python worker")
+    assert second.startswith(
+        "ImportError: No module named 'only_here': the Python workers of this executor run "
+    )
+    assert "set PYSPARK_PYTHON to a Python that has mta-windows[spark], on every host" in second
+
+
+@pytest.mark.parametrize("missing", ["pyarrow", "pyspark"])
+def test_without_the_extra(missing: str) -> None:
+    code = f"import sys; sys.modules[{missing!r}] = None; import spark_integration"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    said = ended.stderr.splitlines()[-1]
+    needs = f"spark_integration needs the package {missing}: pip install 'mta-windows[spark]'"
+    assert said == f"ModuleNotFoundError: {needs}"
+
+
+def test_help_explains_every_argument() -> None:
+    import inspect
+
+    text = inspect.getdoc(spark_integration.rolling) or ""
+    for name in inspect.signature(spark_integration.rolling).parameters:
+        assert f"\n{name}: " in text, name
+    example = text.partition("\n\n")[2].partition("\n\nhas the")[0]
+    assert "out = rolling(" in example
+    compile(inspect.cleandoc(example), "example", "exec")
