@@ -1,4 +1,4 @@
-"""Ctrl-C and a polite kill, for commands that have a Spark to end."""
+"""Ctrl-C and a polite kill, for commands that have a Spark to end, and the end of Spark for its workers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+#: Seconds that a worker has to clean up, when its Spark has ended.
+TO_CLEAN_UP = 20
 
 
 @contextmanager
@@ -56,3 +59,27 @@ def not_interrupted() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def cleaned_up() -> Iterator[None]:
+    """In a worker: when Spark ends, it hangs up; the task then ends as by an error, and not at once."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGHUP"):
+        yield
+        return
+    ended = False
+
+    def end(*_: Any) -> None:
+        nonlocal ended
+        ended = True
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(TO_CLEAN_UP)  # nobody is left to end a worker that hangs
+        raise SystemExit("Spark has ended")
+
+    before = signal.signal(signal.SIGHUP, end)
+    try:
+        yield
+    finally:
+        if not ended:
+            signal.signal(signal.SIGHUP, before)

@@ -18,6 +18,7 @@ from pyspark import TaskContext
 
 from mta.ownership import surely_dead, this_process
 from spark_integration.errors import StoreNotUsable
+from spark_integration.notes import Note, sweep
 from stores import Store, StoreError, UnknownStore, open_store
 
 #: Pages of a killed attempt may be cleared away by `mta gc` after so many seconds without a write.
@@ -48,9 +49,15 @@ class TaskStorage:
             self.store = open_store(f"rocksdb://{quote(str(self._directory))}", **options)
         self._name = _task_name()
         self._windows = 0
+        #: of a server, which knows nothing of the end of a process
+        self._noted_url = url if base is None and urlsplit(url).scheme != "memory" else None
+        self._note: Note | None = None
 
     def next_name(self) -> str:
         """A name that no other window has, of this attempt or any other."""
+        if self._noted_url is not None and self._note is None:
+            self._note = Note(self._noted_url, self._name)
+            sweep(self.store, self._noted_url)
         self._windows += 1
         return f"{self._name}/{self._windows}"
 
@@ -70,6 +77,9 @@ class TaskStorage:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        # a store that fails may have kept pages, for whoever comes when this process is gone
+        if self._note is not None and not isinstance(error, StoreError):
+            self._note.remove()
         self.close()
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark import TaskContext
 
 from mta import AmortizedMTA, LogMTA
 from mta.baselines import DABA
@@ -21,13 +23,18 @@ from spark_integration.group import SHORT_WINDOW, Group
 from spark_integration.metrics import Meter
 from spark_integration.peers import Peers
 from spark_integration.program import Plan, Program, Results, programs, without_nulls
+from spark_integration.signals import cleaned_up
 from spark_integration.storage import LEASE, TaskStorage
 
 
 def run(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """What `mapInArrow` calls for a partition."""
     meter = Meter(plan.metered)
-    with said_in_one_line(plan.store), TaskStorage(plan.store, plan.store_options) as storage:
+    with (
+        cleaned_up() if TaskContext.get() is not None else nullcontext(),
+        said_in_one_line(plan.store),
+        TaskStorage(plan.store, plan.store_options) as storage,
+    ):
         task = _Task(plan, storage, meter)
         try:
             yield from meter.attach(task.rows(batches), task.close)
