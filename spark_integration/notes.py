@@ -1,8 +1,8 @@
 """Notes of which windows on a server a task has, for the next task of this host in case it is killed.
 
 A note is a file in the host's directory for temporary files, named by the process. Whoever finds that the
-process is gone takes the note over, by renaming it, and removes the windows: so one does it, and if it is killed
-too, the note is there still. Nothing is looked for on the server while there is no such note.
+process is gone takes the note over, by renaming it, and removes the windows: so one does it, and if it is
+killed too, the note is there still. Nothing is looked for on the server while there is no such note.
 """
 
 from __future__ import annotations

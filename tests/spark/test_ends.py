@@ -1,4 +1,4 @@
-"""What a task leaves on a server when it ends in the middle: nothing, or what the next of its host removes."""
+"""What a task leaves on a server when it ends in the middle: nothing, or what the next one there removes."""
 
 from __future__ import annotations
 
