@@ -61,25 +61,35 @@ def not_interrupted() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-@contextmanager
-def cleaned_up() -> Iterator[None]:
+class HangUp:
     """In a worker: when Spark ends, it hangs up; the task then ends as by an error, and not at once."""
-    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGHUP"):
-        yield
-        return
-    ended = False
 
-    def end(*_: Any) -> None:
-        nonlocal ended
-        ended = True
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(TO_CLEAN_UP)  # nobody is left to end a worker that hangs
-        raise SystemExit("Spark has ended")
+    def __init__(self) -> None:
+        #: the task is cleaning up already, and is not to be interrupted
+        self.cleaning = False
+        self._came = False
 
-    before = signal.signal(signal.SIGHUP, end)
-    try:
-        yield
-    finally:
-        if not ended:
-            signal.signal(signal.SIGHUP, before)
+    @contextmanager
+    def awaited(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGHUP"):
+            yield
+            return
+        before = signal.signal(signal.SIGHUP, self._end), signal.getsignal(signal.SIGALRM)
+        try:
+            yield
+        finally:
+            self.cleaning = True
+            if self._came:
+                signal.alarm(0)
+                signal.signal(signal.SIGALRM, before[1])
+            signal.signal(signal.SIGHUP, before[0])
+            if self._came:
+                signal.raise_signal(signal.SIGHUP)
+
+    def _end(self, *_: Any) -> None:
+        if not self._came:
+            self._came = True
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(TO_CLEAN_UP)  # nobody is left to end a worker that hangs
+            if not self.cleaning:
+                raise SystemExit("Spark has ended")

@@ -23,15 +23,16 @@ from spark_integration.group import SHORT_WINDOW, Group
 from spark_integration.metrics import Meter
 from spark_integration.peers import Peers
 from spark_integration.program import Plan, Program, Results, programs, without_nulls
-from spark_integration.signals import cleaned_up
+from spark_integration.signals import HangUp
 from spark_integration.storage import LEASE, TaskStorage
 
 
 def run(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """What `mapInArrow` calls for a partition."""
     meter = Meter(plan.metered)
+    hang_up = HangUp()
     with (
-        cleaned_up() if TaskContext.get() is not None else nullcontext(),
+        hang_up.awaited() if TaskContext.get() is not None else nullcontext(),
         said_in_one_line(plan.store),
         TaskStorage(plan.store, plan.store_options) as storage,
     ):
@@ -47,6 +48,7 @@ def run(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
                 "does not grow with the window"
             ) from error
         finally:
+            hang_up.cleaning = True
             task.close()
 
 
@@ -182,14 +184,14 @@ class _Task:
         return results
 
     def _close_windows(self) -> None:
-        windows, self._open = self._open, []
-        for window in windows:
+        for window in self._open:
             self._meter.add("evictions", self._taken - len(window))
             if isinstance(window, Group):
                 if window.window is not None:
                     self._meter.add("cache_hits", window.window._pages.hits)
                     self._meter.add("cache_misses", window.window._pages.asked - window.window._pages.hits)
                 window.close()
+        self._open = []
         self._taken = 0
 
     def _group(self, program: Program, policy: Policy) -> Any:

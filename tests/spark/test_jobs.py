@@ -221,7 +221,7 @@ def test_an_error_in_a_worker(spark: SparkSession, store: str) -> None:
     df = spark.range(10_000).select(fn.col("id").alias("o"), (fn.col("id") + 2**62).alias("x"))
     out = rolling(df, order_by="o", rows=500, aggregates={"s": monoids.Sum("x")}, store=store, page_size=64)
     with pytest.raises(
-        PythonException, match=r"OverflowError: the result of Sum\('x'\).* does not fit in 64 bits"
+        PythonException, match=r"DataError: the row o=1: the result of Sum\('x'\).* does not fit in 64 bits"
     ):
         out.collect()
 
@@ -259,9 +259,7 @@ def test_a_worker_is_killed(spark: SparkSession, store: str, local_directory: Pa
         assert marker.read_text().startswith(PREFIX)
     else:
         with open_store(store) as opened:
-            left = list(opened.list_roots("spark/"))
-            assert len(left) == 1
-            assert [each.name for each in collect(opened) if each.root] == left
+            assert collect(opened) == []
 
 
 def one_by_one(function: Callable[[int], int]) -> Callable[[Any], Any]:
