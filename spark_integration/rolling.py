@@ -99,6 +99,7 @@ def rolling(
     sensitive = _conf(df, "spark.sql.caseSensitive") == "true"
     named = Named(df, case_sensitive=sensitive)
     keys, order = named.names(partition_by, "partition_by"), named.names(order_by, "order_by")
+    named.names(_inputs(aggregates), "aggregates")
     plan = make_plan(
         named.df.schema,
         partition_by=keys,
@@ -131,8 +132,14 @@ def rolling(
             metrics=metrics,
             several_processes=_several_executors(df),
         )
-        return out.drop(*named.added)
+        return out.drop(*named.added) if named.added else out
     return _rolling_batch(named, plan, metrics)
+
+
+def _inputs(aggregates: Any) -> list[str]:
+    """The names of columns that aggregates read; whether they are aggregates at all is seen later."""
+    monoids = aggregates.values() if isinstance(aggregates, Mapping) else ()
+    return [field for each in monoids if isinstance(each, Monoid) for field in each.fields]
 
 
 def _rolling_batch(named: Named, plan: Plan, metrics: Metrics | None) -> DataFrame:

@@ -97,6 +97,17 @@ def test_columns_that_cannot_be(df: DataFrame, how: dict[str, Any], message: str
     assert "\n" not in str(raised.value)
 
 
+def test_inputs_in_structs(df: DataFrame) -> None:
+    aggregates = {
+        "top": monoids.Max("st.k"),
+        "both": monoids.Fields(first=monoids.First("st.`o.o`"), sum=monoids.Sum("a.b")),
+    }
+    out = rolling(df, order_by="st.`o.o`", rows=2, aggregates=aggregates)
+    assert out.columns == [*df.columns, "top", "both"]
+    found = [(row.top, *row.both) for row in out.orderBy("o").collect()]
+    assert found[:4] == [(0, 0, 0), (1, 0, 1), (1, 1, 3), (1, 2, 5)]
+
+
 # -- names ------------------------------------------------------------------------------------------------
 
 
