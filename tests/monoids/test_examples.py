@@ -69,6 +69,7 @@ def result(monoid, values):
         (m.Concat(), ["ab", "", "c"], "abc"),
         (m.Collect(), ["b", 1, "b"], ["b", 1, "b"]),
         (m.CollectDistinct(), NUMBERS, set(NUMBERS)),
+        (m.CountDistinct(), NUMBERS, len(set(NUMBERS))),
         (m.from_ufunc(np.gcd, 0), [12, 18, 30], 6),
         (m.from_ufunc(np.bitwise_xor, 0), [5, 3, 9], 5 ^ 3 ^ 9),
         (m.from_ufunc(np.add, 0.0, lift=np.square, lower=np.sqrt), [3.0, 4.0], 5.0),
@@ -103,6 +104,7 @@ def test_result(monoid, values, expected):
         (m.Concat(), ""),
         (m.Collect(), []),
         (m.CollectDistinct(), set()),
+        (m.CountDistinct(), 0),
         (m.LongestIncreasingRun(), (None, None, None, 0)),
         (m.DistinctCount(), 0.0),
         (m.HeavyHitters(), []),
@@ -284,3 +286,12 @@ def test_fingerprints_tell_monoids_apart():
 
 def test_all_names_are_exported():
     assert all(hasattr(m, name) for name in m.__all__)
+
+
+def test_count_of_a_field() -> None:
+    rows = [{"x": 1.0}, {"x": 2.0}]
+    for monoid in (m.Count("x"), m.Fields(n=m.Count("x"), top=m.Max("x"))):
+        found = monoid.lower(fold(monoid, [monoid.lift(row) for row in rows]))
+        assert found in (2, {"n": 2, "top": 2.0})
+    with pytest.raises(TypeError, match=r"Count takes 1 field name\(s\) or none"):
+        m.Count("x", "y")

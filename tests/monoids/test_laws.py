@@ -66,6 +66,7 @@ test_first_named = monoid_laws(m.First("user"), records, close=exactly)
 test_concat = monoid_laws(m.Concat(), words)
 test_collect = monoid_laws(m.Collect(), anything)
 test_collect_distinct = monoid_laws(m.CollectDistinct(), anything)
+test_count_distinct = monoid_laws(m.CountDistinct(), anything)
 test_longest_run = monoid_laws(m.LongestIncreasingRun(), st.integers(0, 9), close=exactly)
 test_longest_run_timed = monoid_laws(
     m.LongestIncreasingRun(), st.tuples(st.floats(0, 1e6), st.integers(0, 9)), close=exactly
