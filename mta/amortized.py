@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from mta.batch import Outcome
+from mta.cuts import cut
 from mta.enforcement import NEAR
 from mta.manifest import Version
 from mta.policies import Limits
@@ -89,8 +90,8 @@ class AmortizedMTA(MonoidTreeAggregator):
         """Whether the oldest element, and not the second oldest, goes when one with this time comes."""
         span, count = self._only_span, self._only_count
         if span is not None:
-            cut = time - span
-            return self._oldest <= cut < second  # type: ignore[no-any-return]
+            start = time - span if type(time) is int else cut(time, span, "right")
+            return self._oldest <= start < second  # type: ignore[no-any-return]
         return count is not None and self._tail + 1 - self._head - count == 1
 
     def _total(self) -> Any:

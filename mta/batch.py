@@ -7,16 +7,15 @@ rows. Rows whose window lies wholly in the batch are folded there.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from mta.cuts import Side, before
 from mta.forest import Forest
 from mta.merge import boundaries
-from mta.monoids.base import Array
-from mta.policies import FINE, Limits, Side
+from mta.monoids.base import Array, joined
+from mta.policies import Limits
 from mta.stack import Leaves, Stack
 from mta.states import NOTHING, Layout, Run
 
@@ -38,6 +37,15 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.times)
+
+    def time(self, row: int) -> Any:
+        """The time of a row as a plain number."""
+        return self.times[row : row + 1].tolist()[0]
+
+    @property
+    def last(self) -> Any:
+        """The time of the last row."""
+        return self.time(len(self.times) - 1)
 
 
 class Outcome(NamedTuple):
@@ -63,17 +71,13 @@ class Heads:
         self._count = None if limits.count is None else min(limits.count, 2**62)
         self._base = base
         #: what a leaf's time is compared with: it is kept if > (right) or >= (left)
-        self.cuts: list[tuple[Array, Side]] = []
-        if limits.open_span is not None:
-            self.cuts.append((_cuts(times, limits.open_span, math.ceil), "right"))
-        if limits.closed_span is not None:
-            self.cuts.append((_cuts(times, limits.closed_span, math.floor), "left"))
+        self.cuts = limits.cut_columns(times)
 
     def rows_that_keep(self, leaf: int, time: Any, start: int, stop: int) -> int:
         """The end of the rows, from `start` on, whose windows hold a leaf with this time."""
         for cuts, side in self.cuts:
             other: Side = "left" if side == "right" else "right"
-            stop = start + int(cuts[start:stop].searchsorted(time, other))
+            stop = start + before(cuts[start:stop], time, other)
         if self._count is not None:
             stop = max(start, min(stop, leaf + self._count - self._base))
         return stop
@@ -92,7 +96,10 @@ class Heads:
         """The first leaf of one row's window, if it is before the batch and not before `head`."""
         if self._count is not None:
             head = max(head, self._base + row + 1 - self._count)
-        return max([head, *(forest.first_leaf(head, cuts[row].item(), side) for cuts, side in self.cuts)])
+        return max([head, *(forest.first_leaf(head, cut, side) for cut, side in self._cuts_of(row))])
+
+    def _cuts_of(self, row: int) -> list[tuple[Any, Side]]:
+        return [(cuts[row : row + 1].tolist()[0], side) for cuts, side in self.cuts]
 
 
 def slide(window: MonoidTreeAggregator, batch: Batch) -> Outcome:
@@ -111,7 +118,7 @@ def slide(window: MonoidTreeAggregator, batch: Batch) -> Outcome:
     folds = window_folds(layout, states, firsts, seeing)
     results = join_results([*walk.results, layout.lower(folds)])
     first, last = int(firsts[-1]), layout.length(folds) - 1
-    return Outcome(results, base + first, batch.times[first].item(), None, layout.at(folds, last))
+    return Outcome(results, base + first, batch.time(first), None, layout.at(folds, last))
 
 
 class _Walk:
@@ -145,7 +152,7 @@ class _Walk:
             suffixes = take(layout, leaves.suffixes(layout), firsts - leaves.start)
             self._answer(layout.followed_by(suffixes, rest), layout.cut(states, row, end))
             self.head, row = int(firsts[-1]), end
-            self.oldest = leaves.page.times[self.head - leaves.start].item()
+            self.oldest = leaves.times(self.head, self.head + 1)[0]
 
     def _answer(self, older: Run, states: Run) -> None:
         """The results of some rows, whose windows hold an older part each and the rows up to them."""
@@ -235,21 +242,5 @@ def join_results(parts: list[Any]) -> Any:
     if len(parts) == 1:
         return parts[0]
     if isinstance(parts[0], dict):
-        return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-    return np.concatenate(parts)
-
-
-def _cuts(times: Array, span: float, rounded: Callable[[float], int]) -> Array:
-    """`Limits.cuts` of a column; the difference of whole numbers must not wrap where it leaves 64 bits."""
-    fine = isinstance(span, float) and max(abs(int(times[0])), abs(int(times[-1]))) < FINE
-    if times.dtype.kind == "f" or fine or span == math.inf:
-        cuts = times - (math.inf if span > 2**1000 else float(span))
-        if rounded is math.ceil and (cuts[-1] >= times[-1] or cuts[0] >= times[0]):
-            # a span that is lost in rounding still keeps the youngest
-            cuts = np.minimum(cuts, np.nextafter(times.astype(np.float64), -np.inf))
-        return cuts
-    whole = min(rounded(span), 2**64)
-    while whole:
-        part = min(whole, 2**62)
-        times, whole = np.maximum(times, part - 2**63) - part, whole - part
-    return times
+        return {key: joined([part[key] for part in parts]) for key in parts[0]}
+    return joined(parts)

@@ -75,16 +75,17 @@ def check_batch_times(times: Any, count: int) -> Array:
         column = column.astype(np.float64, copy=False)
     else:
         column = column_of([_row_time(row, time) for row, time in enumerate(column.tolist())])
-    if kind == "f" and not (np.abs(column) <= MAX_TIME).all():
-        row = int((~(np.abs(column) <= MAX_TIME)).argmax())
+    if kind == "f" and not (np.abs(column) < 2.0**63).all():
+        row = int((~(np.abs(column) < 2.0**63)).argmax())
         raise ValueError(f"row {row}: a time is finite and fits in 64 bits, got {column[row]}")
     if kind == "i" and count and column[0] < -MAX_TIME:
         raise ValueError(f"row 0: a time is finite and fits in 64 bits, got {column[0]}")
     backwards = column[1:] < column[:-1]
     if backwards.any():
         row = int(backwards.argmax()) + 1
+        earlier, time = column[row - 1 : row + 1].tolist()
         raise OutOfOrderError(
-            f"time {column[row].item()!r} in row {row} is before {column[row - 1].item()!r}, the time of "
+            f"time {time!r} in row {row} is before {earlier!r}, the time of "
             "the row before it; insert elements in the order of their times"
         )
     return column

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from mta.cuts import Side, before
 from mta.forest import Piece, count_rejected
 from mta.monoids.base import Array
-from mta.policies import Side
 from mta.states import NOTHING, Run
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _leaf_state(window: MonoidTreeAggregator, leaf: int) -> Any:
 
 def first_kept_after(window: MonoidTreeAggregator, batch: Batch, states: Run, total: Any) -> int:
     """The first leaf that the policy keeps once a batch is in."""
-    last = batch.times[-1].item()
+    last = batch.last
     tail = window._tail + len(batch)
     head = first_kept(window, last, tail) if len(window) else window._tail
     if head == window._tail:
@@ -89,7 +89,7 @@ def _first_kept_among(window: MonoidTreeAggregator, times: Array, youngest: Any)
     """How many of a batch's first rows the limits on count and time reject."""
     limits, count = window._limits, len(times)
     first = 0 if limits.count is None else max(0, count - limits.count)
-    return max([first, *(int(times.searchsorted(cut, side)) for cut, side in limits.cuts(youngest))])
+    return max([first, *(before(times, cut, side) for cut, side in limits.cuts(youngest))])
 
 
 def _first_not_rejected_behind(window: MonoidTreeAggregator, states: Run, total: Any) -> int:

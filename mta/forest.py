@@ -12,12 +12,10 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-
+from mta.cuts import Side, before
 from mta.levels import Tail
-from mta.monoids.base import Array, column_of
+from mta.monoids.base import Array, column_of, joined
 from mta.pages import Page
-from mta.policies import Side
 from mta.states import NOTHING, Layout, Run
 
 #: From this page size on, folding page by page beats halving all pages together.
@@ -145,7 +143,7 @@ class Forest:
         if first:
             full = tail.followed_by(times[:first], layout.cut(run, 0, first))
             totals.append(layout.gather([self._fold(full)]))
-            last_times = np.concatenate((full.times[-1:], last_times))
+            last_times = joined((full.times[-1:], last_times))
             pages.insert(0, full)
         if done > first:
             totals.append(
@@ -340,4 +338,4 @@ def count_rejected(layout: Layout, prefixes: Run, rejects: Callable[[Any], bool]
 
 
 def _search(times: Array, start: int, time: Any, side: Side) -> int:
-    return start + int(np.searchsorted(times[start:], time, side))
+    return start + before(times[start:], time, side)

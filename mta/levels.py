@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from mta.monoids.base import Array, column_of
+from mta.monoids.base import Array, column_of, joined
 from mta.pages import Page, Pyramid
 from mta.states import Layout, Run
 
@@ -71,7 +69,7 @@ class Tail:
     def _joined(self, runs: list[tuple[Array, Run]]) -> tuple[Array, Run]:
         if not runs:
             return column_of([]), self._gather([])
-        return np.concatenate([times for times, _ in runs]), self._layout.concat([run for _, run in runs])
+        return joined([times for times, _ in runs]), self._layout.concat([run for _, run in runs])
 
     def part(self, start: int, stop: int) -> Page:
         """Some of the entries (by absolute number), at a cost in proportion to them where they are young."""
@@ -100,7 +98,7 @@ class Tail:
         if not len(self):
             return Page(self.tier, times, run)
         page = self.page()
-        return Page(self.tier, np.concatenate((page.times, times)), self._layout.concat([page.run, run]))
+        return Page(self.tier, joined((page.times, times)), self._layout.concat([page.run, run]))
 
     def _pack(self) -> None:
         count = len(self.entries)

@@ -7,21 +7,17 @@ which `Limits` holds.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from mta.cuts import Side, cut, cuts
+from mta.monoids.base import Array
+
 #: wsp(total, old) of the paper: whether a prefix with the aggregate `old` has to leave a window with the
 #: aggregate `total`; both are states of the window's monoid, before `lower`.
 Predicate: TypeAlias = Callable[[Any, Any], bool]
-
-#: which of equal times a cut leaves on its left, as NumPy's searchsorted has it
-Side: TypeAlias = Literal["left", "right"]
-
-#: From here on, floats have no fractions, and would round a difference.
-FINE = 2**52
 
 
 @dataclass(frozen=True)
@@ -42,19 +38,18 @@ class Limits:
     def expired(self, time: float, youngest: float) -> bool:
         return any(time < cut or (side == "right" and time == cut) for cut, side in self.cuts(youngest))
 
-    def cuts(self, youngest: float) -> list[tuple[float, Side]]:
-        """What a time is compared with: it is kept if it is > (right) or >= (left) than the cut.
+    def spans(self) -> list[tuple[float, Side]]:
+        """The limits on time, each with the side of its cut that a time at the cut is on."""
+        spans: list[tuple[float | None, Side]] = [(self.open_span, "right"), (self.closed_span, "left")]
+        return [(span, side) for span, side in spans if span is not None]
 
-        Where whole times are so large that a float has no fractions, the cut is a whole number too.
-        """
-        found: list[tuple[float, Side]] = []
-        if self.open_span is not None:
-            cut = youngest - _whole(self.open_span, youngest, math.ceil)
-            # a span that is lost in rounding still keeps the youngest
-            found.append((cut if cut < youngest else math.nextafter(youngest, -math.inf), "right"))
-        if self.closed_span is not None:
-            found.append((youngest - _whole(self.closed_span, youngest, math.floor), "left"))
-        return found
+    def cuts(self, youngest: float) -> list[tuple[float, Side]]:
+        """What a time is compared with: it is kept if it is > (right) or >= (left) than the cut."""
+        return [(cut(youngest, span, side), side) for span, side in self.spans()]
+
+    def cut_columns(self, times: Array) -> list[tuple[Array, Side]]:
+        """`cuts`, of each of some times that never go backwards."""
+        return [(cuts(times, span, side), side) for span, side in self.spans()]
 
     def rejects(self, total: Any, old: Any) -> bool:
         return any(predicate(total, old) for predicate in self.predicates)
@@ -221,11 +216,6 @@ class OlderThanLongestRun(Policy):
 def _leading(state: Any, field: str | None) -> Any:
     state = state if field is None else state[field]
     return state[0] if isinstance(state, tuple) else state
-
-
-def _whole(span: float, time: float, rounded: Callable[[float], int]) -> float:
-    exact = isinstance(time, int) and isinstance(span, float) and abs(time) >= FINE and span < math.inf
-    return rounded(span) if exact else span
 
 
 def _least(a: Any, b: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from mta.monoids.base import Array, ColumnarMonoid, Columns, Monoid, column_of
+from mta.monoids.base import Array, ColumnarMonoid, Columns, Monoid, column_of, joined
 from mta.packing import pack
 
 #: A run is a tuple of columns (ColumnLayout) or a list of objects (ObjectLayout).
@@ -143,7 +143,7 @@ class ColumnLayout(Layout):
         return tuple(column.take(indices) for column in run)
 
     def concat(self, runs: Sequence[Run]) -> Columns:
-        return runs[0] if len(runs) == 1 else tuple(_join(parts) for parts in zip(*runs, strict=True))
+        return runs[0] if len(runs) == 1 else tuple(joined(parts) for parts in zip(*runs, strict=True))
 
     def elements(self, values: Any) -> Columns:
         inputs = tuple(
@@ -387,9 +387,3 @@ def _listed(values: Any) -> Any:
         return values
     return values.tolist() if hasattr(values, "tolist") else list(values)
 
-
-def _join(parts: Sequence[Array]) -> Array:
-    """Columns end to end; whole and real numbers meet as real numbers, anything else as objects."""
-    if len({part.dtype for part in parts}) > 1 and any(part.dtype == object for part in parts):
-        parts = [part.astype(object) for part in parts]
-    return np.concatenate(parts)

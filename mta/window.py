@@ -264,7 +264,7 @@ class MonoidTreeAggregator(ABC):
             first = head - self._tail
             front, younger = self._nothing_from(head), NOTHING
             if first < count:
-                front = front._replace(oldest=batch.times[first].item())
+                front = front._replace(oldest=batch.time(first))
                 younger = self._layout.fold(self._layout.cut(states, first, count))
         with self._taking_back():
             self._add(since, front, batch, younger)
@@ -520,7 +520,7 @@ class MonoidTreeAggregator(ABC):
             times = np.arange(self._tail, self._tail + count)
         times = check_batch_times(times, count)
         if count and times[0] < self._youngest:
-            raise self._out_of_order(times[0].item(), " in row 0")
+            raise self._out_of_order(times[:1].tolist()[0], " in row 0")
         if self._stored and count:
             self._layout.check_storable(elements)
         self._pages.admit(self._tail)
@@ -560,9 +560,9 @@ class MonoidTreeAggregator(ABC):
     def _add(self, since: Since, front: Front, batch: Batch, younger: Any) -> None:
         """Adds rows behind all others, and makes `front` the front."""
         if front.head == since[1]:
-            front = front._replace(oldest=batch.times[0].item())
+            front = front._replace(oldest=batch.time(0))
         tails = self._forest.with_run(batch.times, batch.elements)
-        youngest, tail = batch.times[-1].item(), since[1] + len(batch)
+        youngest, tail = batch.last, since[1] + len(batch)
         self._commit(since, front, Added(tails, (), (), tail, youngest, younger))
         self._settle(since)
 

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from mta.batch import window_folds
+from mta.cuts import Side, cuts
 from mta.merge import boundaries
-from mta.monoids.base import Array, Columns
-from mta.policies import Limits, Side
+from mta.monoids.base import Array, Columns, alike
+from mta.policies import Limits
 from mta.states import NOTHING, ColumnLayout, Layout, Run
 
 #: Windows up to so many rows are folded for all rows at once, by doubling.
@@ -26,26 +27,22 @@ def first_rows(starts: Array, count: int, times: Array | None, limits: Limits) -
     firsts = np.repeat(starts, lengths)
     if limits.count is not None:
         np.maximum(firsts, np.arange(count) - (limits.count - 1), out=firsts)
-    spans: list[tuple[float | None, Side]] = [(limits.open_span, "right"), (limits.closed_span, "left")]
-    for span, side in spans:
-        if span is not None:
-            assert times is not None
-            np.maximum(firsts, _since(starts, lengths, times, span, side), out=firsts)
+    for span, side in limits.spans():
+        assert times is not None
+        np.maximum(firsts, _since(starts, lengths, times, span, side), out=firsts)
     return firsts
 
 
 def _since(starts: Array, lengths: Array, times: Array, span: float, side: Side) -> Array:
     """The first row of each row's window in time, which may be of a group before."""
-    if len(starts) == 1 and times.dtype.kind == "f":
-        return boundaries(times, times - span, side)
-    if times.dtype.kind == "i":
+    if len(starts) > 1 and times.dtype.kind == "i":
         together = _one_after_another(starts, lengths, times, span, side)
         if together is not None:
             return boundaries(together[0], together[1], side)
     found = np.empty(len(times), dtype=np.int64)
     for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
         group = times[start : start + length]
-        found[start : start + length] = start + boundaries(group, _minus(group, span, side), side)
+        found[start : start + length] = start + boundaries(group, cuts(group, span, side), side)
     return found
 
 
@@ -56,8 +53,11 @@ def _one_after_another(
 
     None where that leaves 64 bits.
     """
+    if span >= 2.0**62:
+        return None
     ends = starts + lengths - 1
-    whole = _whole(span, side)
+    # the same window between whole times
+    whole = math.ceil(span) if side == "right" else math.floor(span)
     gap = whole + 1
     total = float(gap) * len(starts) + (times[ends].astype(float) - times[starts].astype(float)).sum()
     if total >= 2.0**62:
@@ -66,21 +66,6 @@ def _one_after_another(
     moves = np.cumsum(extents) - extents
     moved = times - np.repeat(times[starts] - moves, lengths)
     return moved, moved - whole
-
-
-def _whole(span: float, side: Side) -> int:
-    """The same window between whole times, in a whole number."""
-    return math.ceil(span) if side == "right" else math.floor(span)
-
-
-def _minus(times: Array, span: float, side: Side) -> Array:
-    if times.dtype.kind == "f":
-        return times - span
-    whole = min(_whole(span, side), 2**64)
-    while whole:
-        part = min(whole, 2**62)
-        times, whole = np.maximum(times, part - 2**63) - part, whole - part
-    return times
 
 
 def folds(layout: Layout, states: Run, starts: Array, firsts: Array) -> Run:
@@ -171,9 +156,7 @@ def _prepended(
 def _stored(out: Columns, rows: Array, values: Columns) -> Columns:
     stored: list[Any] = []
     for column, part in zip(out, values, strict=True):
-        if column.dtype != part.dtype:
-            mixed = object if object in (column.dtype, part.dtype) else np.float64
-            column = column.astype(mixed)
+        column, part = alike((column, part))
         column[rows] = part
         stored.append(column)
     return tuple(stored)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from numbers import Integral, Real
 from typing import Any
 
+from mta.checks import MAX_TIME, check_batch_times, check_time
 from mta.errors import EmptyWindowError, OutOfOrderError
 from mta.monoids.base import ColumnarMonoid, Monoid
 from mta.policies import Limits, Policy
@@ -24,7 +23,6 @@ class Baseline(ABC):
     """
 
     __slots__ = (
-        "_closed_span",
         "_combine",
         "_count",
         "_holes",
@@ -35,11 +33,11 @@ class Baseline(ABC):
         "_limits",
         "_lower",
         "_only_count",
-        "_only_open_span",
-        "_open_span",
+        "_only_whole_span",
         "_predicates",
         "_row",
         "_times",
+        "_youngest",
         "monoid",
         "policy",
     )
@@ -59,14 +57,15 @@ class Baseline(ABC):
         self._limits = limits
         self._limited = limits != Limits()
         # The two common policies alone, for `push` and `slide`.
-        self._only_open_span = limits.open_span if limits == Limits(open_span=limits.open_span) else None
+        whole = type(limits.open_span) is int and limits == Limits(open_span=limits.open_span)
+        self._only_whole_span = limits.open_span if whole else None
         self._only_count = limits.count if limits == Limits(count=limits.count) else None
         self._count = limits.count
-        self._open_span = limits.open_span
-        self._closed_span = limits.closed_span
         self._predicates = limits.predicates
         self._times: deque[Any] = deque()
         self._inserted = 0
+        #: the time of the last element inserted, whether or not it is still held
+        self._youngest: Any = -MAX_TIME
         #: entries of `_times` whose element has left out of turn; only ReactiveAggregator has any
         self._holes = 0
 
@@ -98,13 +97,14 @@ class Baseline(ABC):
             state = lift(state)
         if time is None:
             time = self._inserted
-        elif type(time) is not int:
-            time = checked_time(time)
-        if times and time < times[-1]:
-            raise _out_of_order(time, times[-1])
+        elif type(time) is not int and type(time) is not float:
+            time = check_time(time)
+        if not self._youngest <= time <= MAX_TIME:
+            raise self._refused(time)
         self._insert(state)
         times.append(time)
         self._inserted += 1
+        self._youngest = time
         return None
 
     def evict(self, k: int = 1) -> None:
@@ -121,7 +121,7 @@ class Baseline(ABC):
 
     def evict_until(self, t: float) -> int:
         """Lets go of all elements with time <= t; returns how many."""
-        bound = _checked_bound(t)
+        bound = check_time(t)
         times = self._times
         evicted = 0
         while times and times[0] <= bound:
@@ -137,24 +137,14 @@ class Baseline(ABC):
             return 0
         if self._predicates:
             return self._enforce_predicates()
-        evicted = 0
-        span = self._open_span
-        if span is not None:
-            bound = times[-1] - span
-            while times and times[0] <= bound:
-                self._evict()
-                times.popleft()
-                evicted += 1
-        count = self._count
+        evicted, count = 0, self._count
         if count is not None:
             for _ in range(len(times) - self._holes - count):
                 self._evict()
                 times.popleft()
                 evicted += 1
-        span = self._closed_span
-        if span is not None and times:
-            bound = times[-1] - span
-            while times and times[0] < bound:
+        for cut, side in self._limits.cuts(times[-1]):
+            while times[0] < cut or (side == "right" and times[0] == cut):  # the youngest always stays
                 self._evict()
                 times.popleft()
                 evicted += 1
@@ -192,17 +182,18 @@ class Baseline(ABC):
             state = lift(state)
         if time is None:
             time = self._inserted
-        elif type(time) is not int:
-            time = checked_time(time)
-        if times and time < times[-1]:
-            raise _out_of_order(time, times[-1])
+        elif type(time) is not int and type(time) is not float:
+            time = check_time(time)
+        if not self._youngest <= time <= MAX_TIME:
+            raise self._refused(time)
         self._insert(state)
         times.append(time)
         self._inserted += 1
-        span = self._only_open_span
-        if span is not None:
+        self._youngest = time
+        span = self._only_whole_span
+        if span is not None and type(time) is int:
             bound = time - span
-            while times and times[0] <= bound:
+            while times[0] <= bound:
                 self._evict()
                 times.popleft()
         elif self._only_count is not None:
@@ -220,21 +211,23 @@ class Baseline(ABC):
             self._insert(state)
             self._times.append(time)
             self._inserted += 1
+            self._youngest = time
         self.enforce()
 
     def slide(self, values: Any, times: Any = None) -> Any:
         """`push` for each row of a batch: one result a row. A batch with a bad row changes nothing."""
         held, limited, lower = self._times, self._limited, self._lower
         insert, evict, aggregate = self._insert, self._evict, self._aggregate
-        span = self._only_open_span
+        span = self._only_whole_span
         results = []
         for state, time in self._batch(values, times):
             insert(state)
             held.append(time)
             self._inserted += 1
-            if span is not None:
+            self._youngest = time
+            if span is not None and type(time) is int:
                 bound = time - span
-                while held and held[0] <= bound:
+                while held[0] <= bound:
                     evict()
                     held.popleft()
             elif limited:
@@ -275,28 +268,20 @@ class Baseline(ABC):
         return zip(states, stamps, strict=True)
 
     def _batch_times(self, times: Any, length: int) -> Sequence[Any]:
-        youngest = self._times[-1] if self._times else -math.inf
         if times is None:
-            if length and self._inserted < youngest:
-                raise OutOfOrderError(f"row 0: {_out_of_order(self._inserted, youngest)}")
-            return range(self._inserted, self._inserted + length)
-        listed = times.tolist() if hasattr(times, "tolist") else times
-        if isinstance(listed, (str, bytes)) or not hasattr(listed, "__iter__"):
-            raise TypeError(f"the times of a batch are a sequence or an array, got {times!r}")
-        stamps = list(listed)
-        if len(stamps) != length:
-            raise ValueError(f"a batch has one time a row, got {length} row(s) and {len(stamps)} time(s)")
-        number = 0
-        try:
-            for number, time in enumerate(stamps):
-                if type(time) is not int:
-                    stamps[number] = time = checked_time(time)
-                if time < youngest:
-                    raise _out_of_order(time, youngest)
-                youngest = time
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"row {number}: {error}") from None
+            times = range(self._inserted, self._inserted + length)
+        stamps: list[Any] = check_batch_times(times, length).tolist()
+        if stamps and stamps[0] < self._youngest:
+            raise self._refused(stamps[0], " in row 0")
         return stamps
+
+    def _refused(self, time: Any, where: str = "") -> Exception:
+        """What is wrong with a time that is no number in 64 bits, or before the youngest."""
+        check_time(time)
+        return OutOfOrderError(
+            f"time {time!r}{where} is before {self._youngest!r}, the time of the youngest element inserted; "
+            "insert elements in the order of their times"
+        )
 
 
 # What a monoid does to an element on its way in and out, None where it does nothing, and without the calls
@@ -325,30 +310,6 @@ def _is(bound: Any, method: Any) -> bool:
     return getattr(bound, "__func__", None) is method
 
 
-def checked_time(time: Any) -> int | float:
-    """A time as a plain finite number."""
-    kind = type(time)
-    if kind is float:
-        if math.isfinite(time):
-            return float(time)
-        raise ValueError(f"a time must be a finite number, got {time!r}")
-    if kind is int:
-        return int(time)
-    if kind is not bool:
-        if isinstance(time, Integral):
-            return int(time)
-        if isinstance(time, Real):
-            return checked_time(float(time))
-    raise TypeError(f"a time must be a number, got {time!r} of type {kind.__name__}")
-
-
-def _checked_bound(t: Any) -> int | float:
-    """A bound on times: a number, which may be infinite."""
-    if isinstance(t, float) and math.isinf(t):
-        return float(t)
-    return checked_time(t)
-
-
 def _checked_count(k: Any) -> int:
     if isinstance(k, bool) or not hasattr(k, "__index__"):
         raise TypeError(f"evict takes a whole number of elements, got {k!r} of type {type(k).__name__}")
@@ -356,9 +317,3 @@ def _checked_count(k: Any) -> int:
     if count < 0:
         raise ValueError(f"evict takes 0 or more elements, got {count}")
     return count
-
-
-def _out_of_order(time: Any, youngest: Any) -> OutOfOrderError:
-    return OutOfOrderError(
-        f"time {time!r} is before {youngest!r}, the time of the youngest element; times must not go backwards"
-    )

@@ -137,7 +137,7 @@ class ColumnarMonoid(Monoid):
             )
             if length % 2:
                 last = tuple(column[-1:] for column in states)
-                states = tuple(np.concatenate(pair) for pair in zip(paired, last, strict=True))
+                states = tuple(joined(pair) for pair in zip(paired, last, strict=True))
             else:
                 states = paired
             length = len(states[0])
@@ -182,9 +182,8 @@ def scan(combine: Any, states: Columns) -> Columns:
 
 def _interleave(column: Array, pairs: Array, between: Array) -> Array:
     """Entries 0, 2, 4 … from `column[0]` and `between`, entries 1, 3, 5 … from `pairs`."""
-    out = np.empty(
-        column.shape, dtype=np.result_type(column, pairs, between) if column.dtype != object else object
-    )
+    column, pairs, between = alike((column, pairs, between))
+    out = np.empty(column.shape, dtype=column.dtype)
     out[0] = column[0]
     out[1::2] = pairs
     out[2::2] = between
@@ -192,7 +191,10 @@ def _interleave(column: Array, pairs: Array, between: Array) -> Array:
 
 
 def column_of(values: Sequence[Any]) -> Array:
-    """A column of plain values: 64-bit where all are whole or real numbers, objects otherwise."""
+    """A column of plain values: 64-bit where all are whole or real numbers, objects otherwise.
+
+    Whole numbers beside real ones become real where that is exact.
+    """
     kinds = set(map(type, values))
     if kinds <= {int, bool}:
         try:
@@ -200,8 +202,47 @@ def column_of(values: Sequence[Any]) -> Array:
         except OverflowError:
             pass
     elif kinds <= {float, int, bool}:
-        return np.array(values, dtype=np.float64)
+        try:
+            column = np.array(values, dtype=np.float64)
+            if int not in kinds or _same_numbers(values, column):
+                return column
+        except OverflowError:
+            pass
     return np.fromiter(values, dtype=object, count=len(values))
+
+
+def _same_numbers(values: Sequence[Any], column: Array) -> bool:
+    """Whether floats hold the same numbers; only beyond 2^53 can they differ."""
+    large = np.flatnonzero(np.abs(column) >= 2.0**53).tolist()
+    return all(float(values[at]) == values[at] for at in large)
+
+
+def alike(parts: Sequence[Array]) -> Sequence[Array]:
+    """Columns of one kind: whole numbers beside real ones stay whole, in objects, where floats round them."""
+    kinds = {part.dtype.kind for part in parts}
+    if len(kinds) < 2:
+        return parts
+    if kinds == {"i", "f"}:
+        exact = all(part.dtype.kind == "f" or _fits_floats(part) for part in parts)
+        return [part.astype(np.float64 if exact else object, copy=False) for part in parts]
+    return [part.astype(object, copy=False) for part in parts] if "O" in kinds else parts
+
+
+def aligned(older: Columns, younger: Columns) -> tuple[Columns, Columns]:
+    """Two runs whose columns are of one kind, pair by pair."""
+    pairs = [alike(pair) for pair in zip(older, younger, strict=True)]
+    return tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
+
+
+def joined(parts: Sequence[Array]) -> Array:
+    """Columns end to end."""
+    return np.concatenate(alike(parts))
+
+
+def _fits_floats(column: Array) -> bool:
+    if not len(column) or (-(2**53) <= int(column.min()) and int(column.max()) <= 2**53):
+        return True
+    return column.tolist() == column.astype(np.float64).tolist()
 
 
 def number(value: Any, monoid: Any) -> int | float:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mta.monoids.base import Array, ColumnarMonoid, Columns, number, numeric_column
+from mta.monoids.base import Array, ColumnarMonoid, Columns, aligned, number, numeric_column
 from mta.monoids.values import plain, plain_column
 
 
@@ -34,6 +34,7 @@ class MaxCount(ColumnarMonoid):
         return (inputs[0], np.ones(len(inputs[0]), dtype=np.int64))
 
     def combine_columns(self, older: Columns, younger: Columns) -> Columns:
+        older, younger = aligned(older, younger)
         best = self.extreme(older[0], younger[0])
         count = older[1] * (older[0] == best)
         count += younger[1] * (younger[0] == best)
@@ -100,6 +101,7 @@ class ArgMax(ColumnarMonoid):
         return inputs
 
     def combine_columns(self, older: Columns, younger: Columns) -> Columns:
+        older, younger = aligned(older, younger)
         best = self.extreme(older[0], younger[0])
         return (best, np.where(older[0] == best, older[1], younger[1]))
 

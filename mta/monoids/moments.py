@@ -12,6 +12,8 @@ from mta.monoids.ufuncs import Sum, quiet
 
 _SUM = Sum()
 
+#: the greatest number that `exp` makes a float of: a mean of logs may be rounded to one beyond
+_LARGEST_LOG = 709.782712893384
 
 #: The first whole numbers, to be shared: longer runs make their own.
 _COUNTING = np.arange(1, (1 << 14) + 1)
@@ -107,15 +109,18 @@ class GeometricMean(Mean):
 
     def lower(self, state: Any) -> Any:
         count, logs = state
-        return math.exp(logs / count) if count else math.nan
+        if not count:
+            return math.nan
+        return math.inf if logs == math.inf else math.exp(min(logs / count, _LARGEST_LOG))
 
     def lift_columns(self, inputs: Columns) -> Columns:
         with quiet():
-            return (_ones(len(inputs[0])), np.log(inputs[0]))
+            return (_ones(len(inputs[0])), np.log(inputs[0].astype(np.float64, copy=False)))
 
     def lower_columns(self, states: Columns) -> Any:
         with quiet():
-            return np.exp(states[1] / states[0])
+            logs = states[1] / states[0]
+            return np.exp(np.where(states[1] == math.inf, logs, np.minimum(logs, _LARGEST_LOG)))
 
 
 class _StdDev(ColumnarMonoid):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mta.monoids.base import Array, ColumnarMonoid, Columns, column_of
+from mta.monoids.base import Array, ColumnarMonoid, Columns, alike, column_of
 
 _WORD = 2**63
 
@@ -127,7 +127,7 @@ class UfuncMonoid(ColumnarMonoid):
         return column_of(values)
 
     def combine_columns(self, older: Columns, younger: Columns) -> Columns:
-        (a,), (b,) = older, younger
+        a, b = alike((*older, *younger))
         if not self._pair_fits(a, b):
             return (_settled(self._exact()(a.astype(object), b.astype(object))),)
         with quiet():
