@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mta.errors import OutOfOrderError
+from mta.errors import MissingTime, OutOfOrderError
 from mta.monoids.base import Array, ColumnarMonoid, Monoid, column_of
 
 MAX_TIME = 2**63 - 1
@@ -39,6 +39,45 @@ def check_lease(lease: Any) -> None:
         raise TypeError(f"lease is a number of seconds or None, got {lease!r}")
     if not 0 < lease < MAX_TIME:
         raise ValueError(f"lease is a finite number of seconds above 0, got {lease!r}")
+
+
+class Clock:
+    """Whether the times of a window are given with its elements or counted: one or the other, for good."""
+
+    __slots__ = ("_asked_for", "given")
+
+    def __init__(self, asked_for: bool) -> None:
+        self._asked_for = asked_for
+        #: None where nobody can tell, or nothing is in yet
+        self.given: bool | None = None
+
+    def counted(self, count: int) -> int:
+        """The time of an element that comes without one, behind so many others."""
+        if self._asked_for:
+            raise MissingTime(
+                "the policy of this window asks for times: give one with each element, as in "
+                "push(value, time=...) or slide(values, times)"
+            )
+        if self.given and count:
+            raise MissingTime(
+                f"an element without a time cannot follow {count} element(s) whose times were given; give it "
+                "one, or leave the times out from the first element on"
+            )
+        self.given = False
+        return count
+
+    def give(self, count: int) -> None:
+        """An element comes with a time, behind so many others."""
+        if self.given is False and count:
+            raise MissingTime(
+                f"an element with a time cannot follow {count} element(s) without, whose times were counted; "
+                "leave it out, or give times from the first element on"
+            )
+        self.given = True
+
+    def resume(self, youngest: Any, count: int) -> None:
+        """A window goes on from a checkpoint, where counted times are the numbers of the elements."""
+        self.given = None if youngest == count - 1 else True
 
 
 def check_time(time: Any) -> int | float:

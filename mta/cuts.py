@@ -81,7 +81,7 @@ def comparable(dtype: np.dtype[Any], moment: Any, side: Side) -> Any:
         moment = -_WORD if moment < -_WORD else _WORD if moment > _WORD else moment
         moment = math.floor(moment) if side == "right" else math.ceil(moment)
     if dtype.kind == "i":
-        return _within_word(moment, side)
+        return _within_word(moment)
     if dtype.kind == "f" and isinstance(moment, int):
         real = _real(moment)
         if side == "right" and real > moment:
@@ -109,7 +109,7 @@ def comparable_column(times: Array, moments: Array, side: Side) -> Array:
 
 
 def _exact(time: float, span: float, side: Side) -> float:
-    """The cut where floats would round it to a whole number or worse: exact among whole numbers and floats."""
+    """The cut where floats have gaps: a whole number, or the next float on the side that changes nothing."""
     found = Fraction(time) - Fraction(span)
     if not -_GAPS < found < _GAPS:
         return math.floor(found) if side == "right" else math.ceil(found)
@@ -139,7 +139,7 @@ def _minus(times: Array, span: int) -> Array:
     return times
 
 
-def _within_word(moment: int, side: Side) -> int:
+def _within_word(moment: int) -> int:
     """Whole times are in (-2^63, 2^63), so these have all of them on the same side as the moment."""
     if moment < -_WORD:
         return -_WORD

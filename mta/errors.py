@@ -11,6 +11,11 @@ class OutOfOrderError(WindowError, ValueError):
     """A time before the youngest element's."""
 
 
+class MissingTime(WindowError, TypeError, ValueError):
+    """An element without a time where times are given or the policy asks for them, or one with a time where
+    they are counted."""
+
+
 class EmptyWindowError(WindowError, IndexError):
     """More was asked of a window than it holds."""
 

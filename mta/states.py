@@ -386,4 +386,3 @@ def _listed(values: Any) -> Any:
     if isinstance(values, list):
         return values
     return values.tolist() if hasattr(values, "tolist") else list(values)
-

@@ -16,7 +16,15 @@ import numpy as np
 from mta.attempts import AttemptHold
 from mta.batch import Batch, Outcome, slide
 from mta.checkpoint import Checkpoints, Content, check_matches
-from mta.checks import MAX_TIME, check_batch_times, check_lease, check_page_size, check_retain, check_time
+from mta.checks import (
+    MAX_TIME,
+    Clock,
+    check_batch_times,
+    check_lease,
+    check_page_size,
+    check_retain,
+    check_time,
+)
 from mta.enforcement import first_kept, first_kept_after, first_kept_by_predicate, first_not_rejected
 from mta.errors import ConcurrentUse, EmptyWindowError, OutOfOrderError, WindowClosed, WindowError
 from mta.forest import Forest, PageSource
@@ -113,6 +121,7 @@ class MonoidTreeAggregator(ABC):
         self._version: int | None = None
         self._forest = Forest(self._layout, self._pages, self._page_size)
         self._mask = self._page_size - 1
+        self._clock = Clock(asked_for=bool(self._limits.spans()))
         self._head = 0
         self._tail = 0
         self._oldest: Any = None
@@ -203,7 +212,10 @@ class MonoidTreeAggregator(ABC):
     # Each call first finds out all that it comes to, while nothing changes, and then commits it.
 
     def insert(self, value: Any, time: float | None = None) -> None:
-        """Adds an element; the policy is not asked yet. `time` defaults to the count of insertions so far."""
+        """Adds an element; the policy is not asked yet.
+
+        Where the policy asks for no times they may be left out, of all elements, and are counted then.
+        """
         head, tail = self._head, self._tail
         row, state, time = self._admit(value, time)
         younger = self._followed_by(self._younger, state)
@@ -382,6 +394,7 @@ class MonoidTreeAggregator(ABC):
         self._forest.tails = self._checkpoints.load(version)
         self._head, self._tail = version.head, version.tail
         self._oldest, self._youngest = version.oldest, version.youngest
+        self._clock.resume(version.youngest, version.tail)
         self._offset, self._version = unpack(version.offset), version.number
         assert isinstance(self._pages, StoredPages)
         tiers = len(self._forest.tails)
@@ -484,10 +497,14 @@ class MonoidTreeAggregator(ABC):
 
     def _admit(self, value: Any, time: Any) -> tuple[Any, Any, Any]:
         """The element's row, state and time, all checked, with room in the buffer for what it may fill."""
+        clock = self._clock
         if time is None:
-            time = self._tail
-        elif type(time) is not int and type(time) is not float:
-            time = check_time(time)
+            time = clock.counted(self._tail)
+        else:
+            if type(time) is not int and type(time) is not float:
+                time = check_time(time)
+            if not clock.given:
+                clock.give(self._tail)
         if not self._youngest <= time <= MAX_TIME or self._closed:
             self._check_open()
             check_time(time)
@@ -517,7 +534,10 @@ class MonoidTreeAggregator(ABC):
         elements = self._layout.elements(values)
         count = self._layout.length(elements)
         if times is None:
-            times = np.arange(self._tail, self._tail + count)
+            first = self._clock.counted(self._tail) if count else self._tail
+            times = np.arange(first, first + count)
+        elif count:
+            self._clock.give(self._tail)
         times = check_batch_times(times, count)
         if count and times[0] < self._youngest:
             raise self._out_of_order(times[:1].tolist()[0], " in row 0")

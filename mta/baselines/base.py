@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from mta.checks import MAX_TIME, check_batch_times, check_time
+from mta.checks import MAX_TIME, Clock, check_batch_times, check_time
 from mta.errors import EmptyWindowError, OutOfOrderError
 from mta.monoids.base import ColumnarMonoid, Monoid
 from mta.policies import Limits, Policy
@@ -23,6 +23,7 @@ class Baseline(ABC):
     """
 
     __slots__ = (
+        "_clock",
         "_combine",
         "_count",
         "_holes",
@@ -64,6 +65,7 @@ class Baseline(ABC):
         self._predicates = limits.predicates
         self._times: deque[Any] = deque()
         self._inserted = 0
+        self._clock = Clock(asked_for=bool(limits.spans()))
         #: the time of the last element inserted, whether or not it is still held
         self._youngest: Any = -MAX_TIME
         #: entries of `_times` whose element has left out of turn; only ReactiveAggregator has any
@@ -90,15 +92,21 @@ class Baseline(ABC):
     # -- the common interface -----------------------------------------------------------------------------
 
     def insert(self, value: Any, time: float | None = None) -> int | None:
-        """Adds an element; the policy is left for `enforce`. Returns a handle if the algorithm has any."""
+        """Adds an element; the policy is left for `enforce`. Returns a handle if the algorithm has any.
+
+        Where the policy asks for no times they may be left out, of all elements, and are counted then.
+        """
         row, lift, times = self._row, self._lift, self._times
         state = value if row is None else row(value)
         if lift is not None:
             state = lift(state)
         if time is None:
-            time = self._inserted
-        elif type(time) is not int and type(time) is not float:
-            time = check_time(time)
+            time = self._clock.counted(self._inserted)
+        else:
+            if type(time) is not int and type(time) is not float:
+                time = check_time(time)
+            if not self._clock.given:
+                self._clock.give(self._inserted)
         if not self._youngest <= time <= MAX_TIME:
             raise self._refused(time)
         self._insert(state)
@@ -181,9 +189,12 @@ class Baseline(ABC):
         if lift is not None:
             state = lift(state)
         if time is None:
-            time = self._inserted
-        elif type(time) is not int and type(time) is not float:
-            time = check_time(time)
+            time = self._clock.counted(self._inserted)
+        else:
+            if type(time) is not int and type(time) is not float:
+                time = check_time(time)
+            if not self._clock.given:
+                self._clock.give(self._inserted)
         if not self._youngest <= time <= MAX_TIME:
             raise self._refused(time)
         self._insert(state)
@@ -269,7 +280,10 @@ class Baseline(ABC):
 
     def _batch_times(self, times: Any, length: int) -> Sequence[Any]:
         if times is None:
-            times = range(self._inserted, self._inserted + length)
+            first = self._clock.counted(self._inserted) if length else self._inserted
+            times = range(first, first + length)
+        elif length:
+            self._clock.give(self._inserted)
         stamps: list[Any] = check_batch_times(times, length).tolist()
         if stamps and stamps[0] < self._youngest:
             raise self._refused(stamps[0], " in row 0")

@@ -240,7 +240,7 @@ def joined(parts: Sequence[Array]) -> Array:
 
 
 def _fits_floats(column: Array) -> bool:
-    if not len(column) or (-(2**53) <= int(column.min()) and int(column.max()) <= 2**53):
+    if not len(column) or (int(column.min()) >= -(2**53) and int(column.max()) <= 2**53):
         return True
     return column.tolist() == column.astype(np.float64).tolist()
 

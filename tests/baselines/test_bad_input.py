@@ -13,7 +13,7 @@ import pytest
 from baselines.tiny import ALGORITHMS, ArgMax, Baseline, Concat, Matrices, Max, SubtractOnEvict
 
 from mta.baselines import DABA
-from mta.errors import EmptyWindowError, OutOfOrderError
+from mta.errors import EmptyWindowError, MissingTime, OutOfOrderError
 from mta.policies import CountWindow, TimeWindow
 
 Refused = tuple[Callable[[Baseline], Any], type[Exception], str]
@@ -29,10 +29,19 @@ REFUSED: dict[str, Refused] = {
         "time 14 is before 15, the time of the you",
     ),
     "push going back": (lambda w: w.push(1, 14.5), OutOfOrderError, "time 14.5 is before 15"),
-    "default time going back": (lambda w: w.insert(1), OutOfOrderError, "time 3 is before 15"),
-    "time NaN": (lambda w: w.insert(1, math.nan), ValueError, "a time is finite and fits in 64 bits, got nan"),
+    "no time": (lambda w: w.insert(1), MissingTime, "policy of this window asks for times"),
+    "batch without times": (lambda w: w.slide([1]), MissingTime, "policy of this window asks for times"),
+    "time NaN": (
+        lambda w: w.insert(1, math.nan),
+        ValueError,
+        "finite and fits in 64 bits, got nan",
+    ),
     "time NaN of NumPy": (lambda w: w.push(1, np.float64("nan")), ValueError, "is finite .*, got nan"),
-    "time infinite": (lambda w: w.insert(1, math.inf), ValueError, "a time is finite and fits in 64 bits, got inf"),
+    "time infinite": (
+        lambda w: w.insert(1, math.inf),
+        ValueError,
+        "finite and fits in 64 bits, got inf",
+    ),
     "time a string": (
         lambda w: w.insert(1, "16"),
         TypeError,
@@ -42,7 +51,11 @@ REFUSED: dict[str, Refused] = {
     "time too large": (lambda w: w.push(1, 2**63), ValueError, "fits in 64 bits, got 9223372036854775808"),
     "time too large, real": (lambda w: w.insert(1, 2.0**63), ValueError, "fits in 64 bits, got 9.22"),
     "time a fraction": (lambda w: w.insert(1, Fraction(33, 2)), TypeError, "a time is an int or a float"),
-    "time a datetime": (lambda w: w.insert(1, datetime(2024, 1, 1)), TypeError, "a time is an int or a float"),
+    "time a datetime": (
+        lambda w: w.insert(1, datetime(2024, 1, 1)),
+        TypeError,
+        "a time is an int or a float",
+    ),
     "time NaT": (lambda w: w.insert(1, np.datetime64("NaT")), TypeError, "a time is an int or a float, got"),
     "evict too many": (lambda w: w.evict(4), EmptyWindowError, r"cannot evict 4 .* a window that holds 3"),
     "evict negative": (lambda w: w.evict(-1), ValueError, "evict takes 0 or more elements, got -1"),
@@ -76,7 +89,11 @@ REFUSED: dict[str, Refused] = {
     "batch with time NaN": (lambda w: w.extend([1], np.array([math.nan])), ValueError, "^row 0: .* got nan"),
     "too few times": (lambda w: w.slide([1, 2], [15]), ValueError, "2 rows, times of shape"),
     "too many times": (lambda w: w.extend([1], [15, 16]), ValueError, "1 rows, times of shape"),
-    "times that are one time": (lambda w: w.extend([1], 15), TypeError, "times is a sequence or an array of numbers, got 15"),
+    "times that are one time": (
+        lambda w: w.extend([1], 15),
+        TypeError,
+        "sequence or an array of numbers, got 15",
+    ),
     "batch that is one value": (lambda w: w.slide(1, [15]), TypeError, "use insert or push"),
     "batch that is a string": (lambda w: w.extend("12", [15, 16]), TypeError, "use insert or push"),
     "batch of names": (lambda w: w.extend({"x": [1]}, [15]), TypeError, "no named fields"),
@@ -123,7 +140,9 @@ def test_numbers_of_other_kinds_are_times(label: str) -> None:
     assert window.enforce() == 0
     with pytest.raises(EmptyWindowError, match=r"cannot evict 1 element\(s\) from a window that holds 0"):
         window.evict()
-    with pytest.raises(OutOfOrderError, match="time 1 is before 6, the time of the youngest element inserted"):
+    with pytest.raises(
+        OutOfOrderError, match="time 1 is before 6, the time of the young"
+    ):
         window.insert(3, 1)  # which has left, but times go on
     window.insert(3, 6)
     assert window.query() == 3
@@ -137,6 +156,8 @@ def test_times_count_insertions_by_default(label: str) -> None:
     assert (window.oldest, window.youngest) == (0, 2)
     assert window.slide([8]).tolist() == ["<5.6.7.8.>"]
     assert window.push(9) == "<5.6.7.8.9.>"
+    with pytest.raises(MissingTime, match=r"with a time cannot follow 5 element\(s\) without"):
+        window.push(9, 6)
     window.evict(2)
     assert (window.oldest, window.youngest) == (2, 4)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from mta.baselines import DABA, FunctionalOkasaki, ImperativeOkasaki, ReactiveAggregator, SubtractOnEvict
-from mta.errors import EmptyWindowError, OutOfOrderError
+from mta.errors import EmptyWindowError, MissingTime, OutOfOrderError
 from mta.monoids.base import Monoid
 from mta.policies import CountWindow, Policy, TimeWindow, While
 
@@ -44,10 +44,11 @@ class Definition:
     def __init__(self, monoid: Monoid, policy: Policy | None) -> None:
         self.monoid, self.policy = monoid, policy
         self.held: list[tuple[Any, Any]] = []
-        self.inserted = 0
+        self.inserted = self.last = 0
 
     def insert(self, value: Any, time: Any) -> None:
-        self.held.append((self.monoid.lift_row(self.monoid.row(value)), time))
+        self.last = self.inserted if time is None else time
+        self.held.append((self.monoid.lift_row(self.monoid.row(value)), self.last))
         self.inserted += 1
 
     def enforce(self) -> int:
@@ -59,7 +60,8 @@ class Definition:
         cut = 0
         while cut < len(states) and (
             (limits.count is not None and len(states) - cut > limits.count)
-            or limits.expired(self.held[cut][1], youngest)
+            or (limits.open_span is not None and self.held[cut][1] <= youngest - limits.open_span)
+            or (limits.closed_span is not None and self.held[cut][1] < youngest - limits.closed_span)
             or limits.rejects(total, fold(self.monoid, states[: cut + 1]))
         ):
             cut += 1
@@ -79,10 +81,11 @@ class Windows(RuleBasedStateMachine):
         self.windows = {label: make(kind(), policy) for label, make in ALGORITHMS.items()}
         if kind is Matrices:
             self.windows["SubtractOnEvict"] = SubtractOnEvict(kind(), policy)
+        timed = policy is not None and policy.limits().spans()
+        self.counted = not timed and data.draw(st.booleans())
 
-    def next_time(self, step: int) -> int:
-        youngest = self.model.held[-1][1] if self.model.held else 0
-        return max(self.model.inserted, youngest) + step - 1 if step else youngest
+    def next_time(self, step: int) -> int | None:
+        return None if self.counted else self.model.last + step
 
     @rule(i=NUMBERS, step=STEPS)
     def insert(self, i: int, step: int) -> None:
@@ -90,13 +93,6 @@ class Windows(RuleBasedStateMachine):
         self.model.insert(self.element(i), time)
         for window in self.windows.values():
             window.insert(self.element(i), time)
-
-    @precondition(lambda self: not self.model.held or self.model.held[-1][1] <= self.model.inserted)
-    @rule(i=NUMBERS)
-    def insert_without_time(self, i: int) -> None:
-        self.model.insert(self.element(i), self.model.inserted)
-        for window in self.windows.values():
-            window.insert(self.element(i))
 
     @rule(i=NUMBERS, step=STEPS)
     def push(self, i: int, step: int) -> None:
@@ -147,7 +143,7 @@ class Windows(RuleBasedStateMachine):
             self.model.insert(self.element(i), times[-1])
         self.model.enforce()
         for window in self.windows.values():
-            window.extend(self.columns(batch), times)
+            window.extend(self.columns(batch), None if self.counted else times)
 
     @rule(batch=st.lists(st.tuples(NUMBERS, STEPS), max_size=20))
     def slide(self, batch: list[tuple[int, int]]) -> None:
@@ -158,7 +154,8 @@ class Windows(RuleBasedStateMachine):
             self.model.enforce()
             results.append(self.model.query())
         for label, window in self.windows.items():
-            assert window.slide(self.columns(batch), times).tolist() == results, label
+            found = window.slide(self.columns(batch), None if self.counted else times)
+            assert found.tolist() == results, label
 
     def columns(self, batch: list[tuple[int, int]]) -> Any:
         rows = [self.element(i) for i, _ in batch]
@@ -166,13 +163,23 @@ class Windows(RuleBasedStateMachine):
             return rows
         return {field: [row[field] for row in rows] for field in self.model.monoid.fields}
 
-    @precondition(lambda self: self.model.held)
+    @precondition(lambda self: self.model.inserted and not self.counted)
     @rule(i=NUMBERS)
     def refuse_the_past(self, i: int) -> None:
-        youngest = self.model.held[-1][1]
+        last = self.model.last
         for window in self.windows.values():
-            with pytest.raises(OutOfOrderError, match=rf"time {youngest - 1} is before {youngest}\b"):
-                window.push(self.element(i), youngest - 1)
+            with pytest.raises(OutOfOrderError, match=rf"time {last - 1} is before {last}\b"):
+                window.push(self.element(i), last - 1)
+
+    @precondition(lambda self: self.model.inserted)
+    @rule(i=NUMBERS)
+    def refuse_times_of_the_other_kind(self, i: int) -> None:
+        time = self.model.last + 1 if self.counted else None
+        for window in self.windows.values():
+            with pytest.raises(MissingTime):
+                window.push(self.element(i), time)
+            with pytest.raises(MissingTime):
+                window.slide(self.columns([(i, 0)]), None if time is None else [time])
 
     @invariant()
     def all_agree(self) -> None:
@@ -259,7 +266,7 @@ class OutOfTurn(RuleBasedStateMachine):
 
     @rule(i=NUMBERS, step=STEPS)
     def insert(self, i: int, step: int) -> None:
-        time = (self.model.held[-1][1] if self.model.held else 0) + step
+        time = self.model.last + step
         self.model.insert(i, time)
         self.handles.append(self.window.insert(i, time))
 

@@ -112,7 +112,9 @@ class Checkpoints(RuleBasedStateMachine):
         youngest = elements[-1][0]
         while elements:
             total = "".join(text for _, text in elements)
-            gone = limits.expired(elements[0][0], youngest)
+            age = youngest - elements[0][0]
+            gone = limits.open_span is not None and age >= limits.open_span
+            gone = gone or (limits.closed_span is not None and age > limits.closed_span)
             gone = gone or (limits.count is not None and len(elements) > limits.count)
             if not gone and not limits.rejects(total, elements[0][1]):
                 break
