@@ -213,6 +213,12 @@ def check_matches(
         ("page size", root.page_size, root.page_size if page_size is None else page_size),
     ):
         if then != now:
+            hint = ""
+            if "#" in str(then):
+                hint = (
+                    " (a function without a name is told by its code: if yours does the same as that one, "
+                    "give name= what stands in the brackets)"
+                )
             raise ManifestMismatch(
-                f"the window {name!r} was checkpointed with the {what} {then}, not {now}; restore it so"
+                f"the window {name!r} was checkpointed with the {what} {then}, not {now}; restore it so{hint}"
             )

@@ -85,7 +85,7 @@ def _columns(layout: Layout, tier: int, run: Run) -> list[Encoded]:
     if isinstance(layout, ColumnLayout):
         return [encode_column(column) for column in run]
     items = run if tier == 0 else [layout.monoid.pack(state) for state in run]
-    return [("objects", [], packing.pack(items))]
+    return [("objects", [], packing.pack_entries(items))]
 
 
 def _padding(length: int) -> int:

@@ -26,7 +26,7 @@ SHORT = 32
 
 def encode_column(column: Array) -> Encoded:
     if column.dtype == object:
-        return _OBJECTS, [], packing.pack(column.tolist())
+        return _OBJECTS, [], packing.pack_entries(column.tolist())
     if column.dtype == np.int64 and len(column) >= SHORT:
         return _encode_whole(column)
     return _raw(column)

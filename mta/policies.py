@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from mta.cuts import Side, cut, cuts
+from mta.functions import check_name, described
 from mta.monoids.base import Array
 
 #: wsp(total, old) of the paper: whether a prefix with the aggregate `old` has to leave a window with the
@@ -82,10 +83,13 @@ class Policy(ABC):
         return self.fingerprint()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Policy) and self.limits() == other.limits()
+        if not isinstance(other, Policy) or self.fingerprint() != other.fingerprint():
+            return False
+        mine, others = self.limits().predicates, other.limits().predicates
+        return all(each in others for each in mine) and all(each in mine for each in others)
 
     def __hash__(self) -> int:
-        return hash(self.limits())
+        return hash(self.fingerprint())
 
 
 class CountWindow(Policy):
@@ -133,19 +137,23 @@ class While(Policy):
 
     `total` is the aggregate of the window after the last insertion, `old` that of the prefix; both are
     states of the monoid, not lowered (for `Fields`, a mapping of states). The predicate must be monotone:
-    where it is true of a prefix, it is true of every shorter one.
+    where it is true of a prefix, it is true of every shorter one. `name` stands for it in a checkpoint, which
+    is restored with the same name only; without one it is told by where it is defined and by its code, which
+    another version of Python compiles otherwise.
     """
 
-    def __init__(self, predicate: Predicate) -> None:
+    def __init__(self, predicate: Predicate, *, name: str | None = None) -> None:
         if not callable(predicate):
             raise TypeError(f"While takes a function of (total, old), got {predicate!r}")
+        check_name("While", name)
         self.predicate = predicate
+        self._text = f"While({described(predicate) if name is None else name})"
 
     def limits(self) -> Limits:
         return Limits(predicates=(self.predicate,))
 
     def fingerprint(self) -> str:
-        return f"While({getattr(self.predicate, '__qualname__', type(self.predicate).__name__)})"
+        return self._text
 
 
 class Union(Policy):
@@ -158,7 +166,19 @@ class Union(Policy):
         return self.first.limits() | self.second.limits()
 
     def fingerprint(self) -> str:
-        return f"{self.first.fingerprint()} | {self.second.fingerprint()}"
+        """The same for all unions that come down to the same."""
+        limits = self.limits()
+        texts = [] if limits.count is None else [CountWindow(limits.count).fingerprint()]
+        if limits.open_span is not None:
+            texts.append(TimeWindow(limits.open_span).fingerprint())
+        if limits.closed_span is not None:
+            texts.append(TimeWindow(limits.closed_span, closed="both").fingerprint())
+        others = (part for part in self._parts() if not isinstance(part, (CountWindow, TimeWindow)))
+        return " | ".join(texts + sorted({part.fingerprint() for part in others}))
+
+    def _parts(self) -> list[Policy]:
+        both = (self.first, self.second)
+        return [part for one in both for part in (one._parts() if isinstance(one, Union) else [one])]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from mta.monoids.base import Array, ColumnarMonoid, Columns, Monoid, column_of, joined
-from mta.packing import pack
+from mta.packing import pack, pack_entries
 
 #: A run is a tuple of columns (ColumnLayout) or a list of objects (ObjectLayout).
 Run: TypeAlias = Any
@@ -168,7 +168,8 @@ class ColumnLayout(Layout):
     def check_storable(self, elements: Run) -> None:
         for column in elements:
             if column.dtype == object:
-                pack(column.tolist())
+                for value in column.tolist():
+                    pack(value)
 
     def gather(self, states: Sequence[Any]) -> Columns:
         return self.monoid.columns_of(states)
@@ -237,8 +238,9 @@ class ObjectLayout(Layout):
         return list(elements)
 
     def check_storable(self, elements: Run) -> None:
-        pack(elements)
-        pack(self.monoid.pack(self.monoid.lift_row(elements[0])))
+        for row in elements:
+            pack(row)
+        pack_entries([self.monoid.pack(self.monoid.lift_row(elements[0]))])
 
     def gather(self, states: Sequence[Any]) -> list[Any]:
         return list(states)

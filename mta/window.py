@@ -33,7 +33,7 @@ from mta.local_pages import LocalPages
 from mta.manifest import Version
 from mta.monoids.base import ColumnarMonoid, Monoid
 from mta.ownership import Ownership
-from mta.packing import pack, unpack
+from mta.packing import check_text, pack, pack_entries, unpack
 from mta.policies import Limits, Policy
 from mta.stack import Stack
 from mta.states import NOTHING, layout_of, result_array
@@ -511,7 +511,7 @@ class MonoidTreeAggregator(ABC):
             raise self._out_of_order(time)
         row = self._row(value)
         state = self._lift(row)
-        if self._stored and (type(row) not in (float, int, str) or not self._tail):
+        if self._stored and (type(row) not in (float, int) or not self._tail):
             self._check_storable(row, state)
         if not (self._tail + 1) & self._mask:
             self._pages.admit(self._tail)
@@ -519,9 +519,12 @@ class MonoidTreeAggregator(ABC):
 
     def _check_storable(self, row: Any, state: Any) -> None:
         """Refuses what a store cannot hold now, and not when the page is full."""
-        pack(row)
+        if type(row) is str:
+            check_text(row)
+        else:
+            pack(row)
         if not self._tail:
-            pack(self.monoid.pack(state))
+            pack_entries([self.monoid.pack(state)])
 
     def _out_of_order(self, time: Any, where: str = "") -> OutOfOrderError:
         return OutOfOrderError(

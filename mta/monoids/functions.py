@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from mta.functions import check_name, described
 from mta.monoids.base import Monoid, required
-from mta.monoids.ufuncs import function_name
 
 _Function = Callable[[Any], Any]
 
@@ -32,13 +32,17 @@ class FunctionMonoid(Monoid):
                 raise TypeError(f"from_function({key}=...) takes a function, got {function!r}")
         if (pack is None) != (unpack is None):
             raise TypeError("from_function takes both of pack and unpack, or neither")
-        for key, text in (("name", name), ("field", field)):
-            if text is not None and not isinstance(text, str):
-                raise TypeError(f"from_function({key}=...) takes a str, got {text!r}")
+        check_name("from_function", name)
+        if field is not None and not isinstance(field, str):
+            raise TypeError(f"from_function(field=...) takes a str, got {field!r}")
         self.identity = identity
         self.fields = () if field is None else (field,)
         self._combine, self._lift, self._lower = combine, lift, lower
-        self._pack, self._unpack, self._name = pack, unpack, name
+        self._pack, self._unpack = pack, unpack
+        parts = [described(combine) if name is None else name]
+        named = (("lift", lift), ("lower", lower)) if name is None else ()
+        parts += [f"{key}={described(function)}" for key, function in named if function is not None]
+        self._text = f"from_function({', '.join([*parts, *(f'field={each!r}' for each in self.fields)])})"
         # One call of the user's function a combine, with nothing around it.
         self.combine = combine  # type: ignore[method-assign, assignment]
 
@@ -64,11 +68,7 @@ class FunctionMonoid(Monoid):
         return packed if self._unpack is None else self._unpack(packed)
 
     def fingerprint(self) -> str:
-        parts = [self._name or function_name(self._combine)]
-        named = (("lift", self._lift), ("lower", self._lower))
-        parts += [f"{key}={function_name(function)}" for key, function in named if function is not None]
-        parts += [f"field={field!r}" for field in self.fields]
-        return f"from_function({', '.join(parts)})"
+        return self._text
 
 
 def from_function(
@@ -86,8 +86,9 @@ def from_function(
 
     `lift` makes a state of an element and `lower` a result of a state; both default to leaving it as it is.
     `pack` and `unpack` turn a state into plain values and back, for stores. `name` stands for the functions
-    in a checkpoint, where lambdas are otherwise all alike. `field` names the element's field where elements
-    are mappings.
+    in a checkpoint, which is restored with the same name only; without one they are told by where they are
+    defined and by their code, which another version of Python compiles otherwise. `field` names the element's
+    field where elements are mappings.
     """
     return FunctionMonoid(
         combine, identity, lift=lift, lower=lower, pack=pack, unpack=unpack, name=name, field=field

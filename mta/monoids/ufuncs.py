@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mta.functions import check_name, described
 from mta.monoids.base import Array, ColumnarMonoid, Columns, alike, column_of
 
 _WORD = 2**63
@@ -276,14 +277,20 @@ class FromUfunc(UfuncMonoid):
         *fields: str,
         lift: Callable[[Any], Any] | None = None,
         lower: Callable[[Any], Any] | None = None,
+        name: str | None = None,
     ) -> None:
         super().__init__(*fields)
+        check_name("from_ufunc", name)
         if not isinstance(ufunc, np.ufunc) or ufunc.nin != 2 or ufunc.nout != 1:
             raise TypeError(f"from_ufunc takes a ufunc of two inputs and one output, got {ufunc!r}")
         self.ufunc = ufunc
         self.identity = identity
         self._lift = lift
         self._lower = lower
+        parts = [ufunc.__name__ if name is None else name, repr(identity), *map(repr, self.fields)]
+        named = (("lift", lift), ("lower", lower)) if name is None else ()
+        parts += [f"{key}={described(function)}" for key, function in named if function is not None]
+        self._text = f"from_ufunc({', '.join(parts)})"
         self._whole_only = lift is None and not _takes_floats(ufunc)
         if identity is not None:
             combine = _SCALAR.get(ufunc) or functools.partial(_call, ufunc)
@@ -329,10 +336,7 @@ class FromUfunc(UfuncMonoid):
         return column if self._lower is None else self._lower(column)
 
     def fingerprint(self) -> str:
-        parts = [self.ufunc.__name__, repr(self.identity), *map(repr, self.fields)]
-        named = (("lift", self._lift), ("lower", self._lower))
-        parts += [f"{key}={function_name(function)}" for key, function in named if function is not None]
-        return f"from_ufunc({', '.join(parts)})"
+        return self._text
 
 
 def from_ufunc(
@@ -342,19 +346,17 @@ def from_ufunc(
     lift: Callable[[Any], Any] | None = None,
     lower: Callable[[Any], Any] | None = None,
     field: str | None = None,
+    name: str | None = None,
 ) -> FromUfunc:
     """A monoid over numbers out of an associative ufunc, such as `np.maximum`, `np.gcd` or `np.logaddexp`.
 
     `identity` is the aggregate of nothing; None where the ufunc has no identity. `lift` and `lower` are
     applied to a plain value and to a whole column, so write them with NumPy functions or arithmetic.
-    `field` names the element's field where elements are mappings.
+    `field` names the element's field where elements are mappings. `name` stands for the functions in a
+    checkpoint, as with `from_function`; a ufunc of `np.frompyfunc` says nothing of what it does, so name it.
     """
-    return FromUfunc(ufunc, identity, *(() if field is None else (field,)), lift=lift, lower=lower)
-
-
-def function_name(function: Any) -> str:
-    """A name that stays the same from one process to the next."""
-    return str(getattr(function, "__qualname__", getattr(function, "__name__", type(function).__name__)))
+    fields = () if field is None else (field,)
+    return FromUfunc(ufunc, identity, *fields, lift=lift, lower=lower, name=name)
 
 
 def _takes_floats(ufunc: np.ufunc) -> bool:

@@ -140,9 +140,7 @@ def test_numbers_of_other_kinds_are_times(label: str) -> None:
     assert window.enforce() == 0
     with pytest.raises(EmptyWindowError, match=r"cannot evict 1 element\(s\) from a window that holds 0"):
         window.evict()
-    with pytest.raises(
-        OutOfOrderError, match="time 1 is before 6, the time of the young"
-    ):
+    with pytest.raises(OutOfOrderError, match="time 1 is before 6, the time of the young"):
         window.insert(3, 1)  # which has left, but times go on
     window.insert(3, 6)
     assert window.query() == 3

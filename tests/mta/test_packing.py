@@ -6,14 +6,18 @@ import datetime
 import decimal
 import enum
 import math
+import threading
 from typing import Any
 
+import msgpack
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mta.packing import Unpackable, pack, unpack
+from mta import AmortizedMTA, monoids
+from mta.packing import DEEPEST, Unpackable, pack, unpack
+from stores import open_store
 
 SCALARS = st.one_of(
     st.none(),
@@ -154,9 +158,121 @@ def test_what_cannot_be_kept_is_refused(value: Any) -> None:
 
 def test_no_code_comes_out_of_bytes() -> None:
     """Extension types that were never written are refused."""
-    import msgpack
-
     with pytest.raises(ValueError, match="unknown extension type 99"):
         unpack(msgpack.packb(msgpack.ExtType(99, pack("os.system"))))
     with pytest.raises((ValueError, TypeError)):
         unpack(msgpack.packb(msgpack.ExtType(5, pack(["|O8", [1], bytes(8)]))))
+
+
+WRAPPINGS = {
+    "tuples": lambda inner: (inner,),
+    "lists": lambda inner: [inner],
+    "dicts": lambda inner: {"in": inner},
+    "sets": lambda inner: frozenset([inner]),
+    "pairs": lambda inner: (1, inner),
+    "tuples in lists": lambda inner: ([(inner)],),
+    "dicts of tuples": lambda inner: {"a": 1, "b": (inner,)},
+    "lists of dicts of tuples": lambda inner: [{"a": ({"b": inner}, 2)}],
+}
+
+
+def nested(wrapping: str, levels: int) -> Any:
+    """So many levels of containers around a number."""
+    value: Any = 2**70
+    while depth(value) < levels:
+        value = WRAPPINGS[wrapping](value)
+    return value
+
+
+def depth(value: Any) -> int:
+    if isinstance(value, dict):
+        return 1 + max(map(depth, value.values()))
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return 1 + max(map(depth, value))
+    return 0
+
+
+@pytest.mark.parametrize("wrapping", WRAPPINGS)
+def test_what_is_packed_can_be_read(wrapping: str) -> None:
+    """At every depth: refused, or read again, in a thread too, whose stack may be small."""
+    taken = []
+    for levels in [*range(1, 70), 100, 190]:
+        value = nested(wrapping, levels)
+        if depth(value) <= DEEPEST:
+            taken.append((value, pack(value)))
+        else:
+            with pytest.raises(Unpackable, match=f"nested more than {DEEPEST} levels deep cannot be kept"):
+                pack(value)
+    deeper: Any = 1
+    for _ in range(600):
+        deeper = WRAPPINGS[wrapping](deeper)
+    with pytest.raises(Unpackable, match="nested more than"):
+        pack(deeper)
+    assert all(unpack(data) == value for value, data in taken)
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.extend(unpack(data) for _, data in taken))
+    thread.start()
+    thread.join()
+    assert found == [value for value, _ in taken]
+
+
+def test_what_holds_itself_is_refused() -> None:
+    ring: list[Any] = [1]
+    ring.append(ring)
+    with pytest.raises(Unpackable, match="nested more than"):
+        pack(ring)
+
+
+def test_deep_bytes_do_not_end_the_process() -> None:
+    """Bytes that somebody else wrote."""
+    for code in (1, 3, 4):
+        data = msgpack.packb([])
+        for _ in range(1000):
+            data = msgpack.packb([msgpack.ExtType(code, data)])
+        with pytest.raises(ValueError, match="nested more than"):
+            unpack(data)
+
+
+@pytest.mark.parametrize("make", [monoids.Collect, monoids.Last, monoids.CollectDistinct, monoids.First])
+@pytest.mark.parametrize("wrapping", ["tuples", "sets", "pairs", "tuples in lists"])
+def test_deep_elements_in_a_window(make: Any, wrapping: str) -> None:
+    if make is monoids.CollectDistinct and wrapping == "tuples in lists":
+        pytest.skip("lists are in no set")
+    deep, deepest = nested(wrapping, DEEPEST + 4), nested(wrapping, DEEPEST - 1)
+    with open_store("memory:") as store:
+        with AmortizedMTA(make(), store=store, name="deep", page_size=4) as window:
+            with pytest.raises(Unpackable):
+                window.push(deep)
+            for _ in range(40):
+                window.push(deepest)
+            for call in (window.push, window.insert, lambda value: window.slide([1, value])):
+                with pytest.raises(Unpackable, match="nested more than"):
+                    call(deep)
+            with pytest.raises(Unpackable, match="nested more than"):
+                window.checkpoint(offset=deep)
+            window.checkpoint(offset=deepest)
+        with AmortizedMTA.restore(store, "deep", make()) as again:
+            assert (again.offset, len(again)) == (deepest, 40)
+            found = again.query()
+            assert deepest in found if isinstance(found, (list, set)) else found == deepest
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["\ud800", "a\udfffb", ("x", "\ud800"), ["\ud800"], {"k": "\ud800"}, {"\ud800": 1}, ({"\udc00"},)],
+    ids=ascii,
+)
+def test_half_of_a_surrogate_pair(value: Any) -> None:
+    with pytest.raises(Unpackable, match="half of a surrogate pair cannot be kept in a store"):
+        pack(value)
+    with (
+        open_store("memory:") as store,
+        AmortizedMTA(monoids.Last(), store=store, name="text", page_size=4) as window,
+    ):
+        window.push("before")
+        for call in (window.push, window.insert, lambda each: window.slide(["a", each])):
+            with pytest.raises(Unpackable, match="surrogate"):
+                call(value)
+        assert [window.push(f"{n} \U0001f600") for n in range(9)][-1] == "8 \U0001f600"
+        window.checkpoint()
+        assert len(window) == 10

@@ -1,0 +1,97 @@
+"""What a function was, in words that are the same in the next process: for the fingerprints of checkpoints.
+
+What a function does cannot be known, so it should be given a name. One without is told by where it was
+defined and by a hash of its code, with constants, defaults and what it closes over.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
+
+
+def described(function: Any) -> str:
+    """Module, name and, where there is code of Python to be told apart, #hash."""
+    what = function if hasattr(function, "__qualname__") else type(function)
+    if isinstance(function, np.ufunc):
+        return f"numpy.{function.__name__}"
+    module = getattr(what, "__module__", None)
+    name = f"{module}.{what.__qualname__}" if module and module != "builtins" else str(what.__qualname__)
+    parts = "\n".join(_traits(function, set()))
+    return f"{name} #{hashlib.blake2b(parts.encode(), digest_size=4).hexdigest()}" if parts else name
+
+
+def check_name(owner: str, name: Any) -> None:
+    if name is not None and (not isinstance(name, str) or not name):
+        raise TypeError(f"{owner}(name=...) takes a str that is not empty, got {name!r}")
+
+
+def _traits(value: Any, seen: set[int]) -> Iterator[str]:
+    """What tells a function from another: nothing that has an address, or that may change as it runs."""
+    if id(value) in seen:
+        return
+    seen = seen | {id(value)}
+    if isinstance(value, types.FunctionType):
+        yield from _code(value.__code__)
+        inner = [*(value.__defaults__ or ()), *sorted((value.__kwdefaults__ or {}).items())]
+        for held in [*inner, *map(_content, value.__closure__ or ())]:
+            yield from _constant(held, seen)
+    elif isinstance(value, functools.partial):
+        yield "partial"
+        for held in (value.func, *value.args, *sorted(value.keywords.items())):
+            yield from _constant(held, seen)
+    elif isinstance(value, types.MethodType):
+        yield from _traits(value.__func__, seen)
+        yield from _state(value.__self__, seen)
+    elif not isinstance(value, (types.BuiltinFunctionType, type, np.ufunc)):
+        call = type(value).__dict__.get("__call__")
+        if isinstance(call, types.FunctionType):
+            yield from _traits(call, seen)
+            yield from _state(value, seen)
+
+
+def _code(code: types.CodeType) -> Iterator[str]:
+    yield code.co_code.hex()
+    yield repr((code.co_names, code.co_varnames, code.co_freevars))
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _code(constant)
+        else:
+            yield from _constant(constant, set())
+
+
+def _state(owner: Any, seen: set[int]) -> Iterator[str]:
+    for name, held in sorted(getattr(owner, "__dict__", {}).items()):
+        yield name
+        yield from _constant(held, seen)
+
+
+def _constant(value: Any, seen: set[int]) -> Iterator[str]:
+    """A value that cannot change, or only the type of one that can."""
+    if isinstance(value, (np.bool_, np.number)):
+        yield repr(value.item())
+    elif isinstance(value, _PLAIN):
+        yield repr(value)
+    elif isinstance(value, (tuple, frozenset)):
+        yield type(value).__name__
+        parts = ["\n".join(_constant(part, seen)) for part in value]
+        yield from parts if isinstance(value, tuple) else sorted(parts)
+    else:
+        yield f"{type(value).__module__}.{type(value).__qualname__}"
+        if callable(value):
+            yield getattr(value, "__qualname__", "")
+            yield from _traits(value, seen)
+
+
+def _content(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not filled yet
+        return None
