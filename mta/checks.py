@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mta.errors import MissingTime, OutOfOrderError
+from mta.inputs import as_array
 from mta.monoids.base import Array, ColumnarMonoid, Monoid, column_of
 
 MAX_TIME = 2**63 - 1
@@ -97,7 +98,7 @@ def check_time(time: Any) -> int | float:
 def check_batch_times(times: Any, count: int) -> Array:
     """The times of a batch as a column that never goes backwards."""
     if hasattr(times, "__array__"):
-        column = np.array(times)
+        column = as_array(times)
     elif isinstance(times, (list, tuple, range)):
         column = column_of(list(times))
         if any(isinstance(time, bool) for time in times):
@@ -108,6 +109,8 @@ def check_batch_times(times: Any, count: int) -> Array:
     if column.ndim != 1 or len(column) != count:
         raise ValueError(f"times must have one entry a row: {count} rows, times of shape {column.shape}")
     kind = column.dtype.kind
+    if kind in "mM" and count:
+        _row_time(0, column[0])
     if kind in "iu" and column.dtype != np.uint64:
         column = column.astype(np.int64, copy=False)
     elif kind == "f":

@@ -6,12 +6,12 @@ The algorithms are written once over it. A *run* only holds; a *layout* knows th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
-
-from mta.monoids.base import Array, ColumnarMonoid, Columns, Monoid, column_of, joined
+from mta.inputs import batch_columns, batch_rows
+from mta.monoids.base import Array, ColumnarMonoid, Columns, Monoid, column_of, joined, row_columns
+from mta.monoids.values import own_results
 from mta.packing import pack, pack_entries
 
 #: A run is a tuple of columns (ColumnLayout) or a list of objects (ObjectLayout).
@@ -146,17 +146,10 @@ class ColumnLayout(Layout):
         return runs[0] if len(runs) == 1 else tuple(joined(parts) for parts in zip(*runs, strict=True))
 
     def elements(self, values: Any) -> Columns:
-        inputs = tuple(
-            np.array(column) if hasattr(column, "__array__") else column_of(list(column))
-            for column in batch_columns(self.monoid, values)
-        )
-        return self.monoid.check_columns(inputs)
+        return self.monoid.check_columns(batch_columns(self.monoid, values))
 
     def gather_rows(self, rows: list[Any]) -> Columns:
-        if self.monoid.arity == 1:
-            return (column_of(rows),)
-        parts = zip(*rows, strict=True) if rows else ((),) * self.monoid.arity
-        return tuple(column_of(part) for part in parts)
+        return row_columns(self.monoid, rows)
 
     def lift(self, elements: Run) -> Columns:
         return self.monoid.lift_columns(elements)
@@ -199,7 +192,7 @@ class ColumnLayout(Layout):
         return self.followed_by(self.monoid.suffix_columns(states), seed)
 
     def lower(self, states: Run) -> Any:
-        return self.monoid.lower_columns(states)
+        return own_results(self.monoid.lower_columns(states), states)
 
 
 class ObjectLayout(Layout):
@@ -308,83 +301,3 @@ def result_array(results: Sequence[Any]) -> Any:
         if all(result.keys() == keys for result in results):
             return {key: column_of([result[key] for result in results]) for key in keys}
     return column_of(results)
-
-
-def batch_columns(monoid: ColumnarMonoid, values: Any) -> tuple[Any, ...]:
-    """The input columns of a batch, in the order of the monoid's inputs, all of one length."""
-    if monoid.fields and _is_table(values):
-        columns = _named_columns(monoid, values)
-    elif monoid.fields or (monoid.arity > 1 and not isinstance(values, tuple)):
-        rows = [_checked(monoid, row, value) for row, value in enumerate(batch_rows(monoid, values))]
-        columns = ColumnLayout(monoid).gather_rows(rows)
-    elif monoid.arity > 1:
-        columns = values
-        if len(values) != monoid.arity:
-            raise TypeError(
-                f"{monoid!r} takes a tuple of {monoid.arity} columns or a list of rows, "
-                f"got a tuple of {len(values)}"
-            )
-    else:
-        _refuse_tables(monoid, values)
-        _refuse_scalars(monoid, values)
-        columns = (values,)
-    _refuse_unequal({str(i): len(column) for i, column in enumerate(columns)})
-    return tuple(columns)
-
-
-def batch_rows(monoid: Monoid, values: Any) -> Sequence[Any]:
-    """The elements of a batch one by one: of a mapping of columns, the mappings of its rows."""
-    _refuse_tables(monoid, values)
-    if _is_table(values):
-        columns = [_listed(column) for column in _named_columns(monoid, values)]
-        _refuse_unequal(dict(zip(monoid.fields, map(len, columns), strict=True)))
-        return [dict(zip(monoid.fields, row, strict=True)) for row in zip(*columns, strict=True)]
-    _refuse_scalars(monoid, values)
-    rows: Sequence[Any] = _listed(values)
-    return rows
-
-
-def _named_columns(monoid: Monoid, values: Any) -> tuple[Any, ...]:
-    missing = [field for field in monoid.fields if field not in values]
-    if missing:
-        raise KeyError(
-            f"{monoid!r} needs the column(s) {missing}, got only {sorted(map(str, values.keys()))}"
-        )
-    return tuple(values[field] for field in monoid.fields)
-
-
-def _checked(monoid: Monoid, row: int, value: Any) -> Any:
-    try:
-        return monoid.row(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise type(error)(f"row {row}: {error}") from None
-
-
-def _is_table(values: Any) -> bool:
-    """A mapping of columns, or what looks like one; a labelled column has keys too, but one dimension."""
-    return isinstance(values, Mapping) or (hasattr(values, "keys") and getattr(values, "ndim", 2) == 2)
-
-
-def _refuse_tables(monoid: Monoid, values: Any) -> None:
-    if _is_table(values) and not monoid.fields:
-        raise TypeError(f"{monoid!r} has no named fields, so it takes a sequence of elements, not a mapping")
-
-
-def _refuse_scalars(monoid: Monoid, values: Any) -> None:
-    if isinstance(values, (str, bytes, int, float)) or not hasattr(values, "__len__"):
-        raise TypeError(
-            f"a batch for {monoid!r} is a sequence or an array, got {values!r} of type "
-            f"{type(values).__name__}; use insert or push for a single element"
-        )
-
-
-def _refuse_unequal(lengths: dict[str, int]) -> None:
-    if len(set(lengths.values())) > 1:
-        raise ValueError(f"the columns of a batch must have one length, got {lengths}")
-
-
-def _listed(values: Any) -> Any:
-    """A list of plain Python values, so that a page never meets a NumPy scalar."""
-    if isinstance(values, list):
-        return values
-    return values.tolist() if hasattr(values, "tolist") else list(values)

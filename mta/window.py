@@ -353,7 +353,7 @@ class MonoidTreeAggregator(ABC):
         self._pages.flush(self._tail)
         content = self._content()
         version = self._checkpoints.commit(self, content, packed, self._pages.check_present)
-        self._offset, self._version = offset, version.number
+        self._offset, self._version = unpack(packed), version.number
         self._pages.committed(self._checkpoints.unneeded_parts())
         return version.number
 

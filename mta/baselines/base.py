@@ -9,9 +9,10 @@ from typing import Any
 
 from mta.checks import MAX_TIME, Clock, check_batch_times, check_time
 from mta.errors import EmptyWindowError, OutOfOrderError
+from mta.inputs import batch_rows
 from mta.monoids.base import ColumnarMonoid, Monoid
 from mta.policies import Limits, Policy
-from mta.states import batch_rows, result_array
+from mta.states import result_array
 
 
 class Baseline(ABC):

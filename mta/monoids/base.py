@@ -211,6 +211,14 @@ def column_of(values: Sequence[Any]) -> Array:
     return np.fromiter(values, dtype=object, count=len(values))
 
 
+def row_columns(monoid: ColumnarMonoid, rows: Sequence[Any]) -> Columns:
+    """The input columns of rows that were checked one by one."""
+    if monoid.arity == 1:
+        return (column_of(rows),)
+    parts = zip(*rows, strict=True) if rows else ((),) * monoid.arity
+    return tuple(column_of(part) for part in parts)
+
+
 def _same_numbers(values: Sequence[Any], column: Array) -> bool:
     """Whether floats hold the same numbers; only beyond 2^53 can they differ."""
     large = np.flatnonzero(np.abs(column) >= 2.0**53).tolist()
@@ -287,12 +295,21 @@ def numeric_column(column: Any, monoid: Any) -> Array:
         return array.astype(np.int64, copy=False)
     if array.ndim != 1:
         raise TypeError(f"{monoid!r} takes one column of numbers, got an array of shape {array.shape}")
+    refuse_time_types(array, monoid)
     for row, value in enumerate(array.tolist()):
         try:
             number(value, monoid)
         except (TypeError, ValueError, OverflowError) as error:
             raise type(error)(f"row {row}: {error}") from None
     return column_of([number(value, monoid) for value in array.tolist()])
+
+
+def refuse_time_types(values: Any, monoid: Any) -> None:
+    if values.dtype.kind in "mM":
+        raise TypeError(
+            f"{monoid!r} got values of type {values.dtype}; "
+            "make them whole numbers first: values.astype('int64')"
+        )
 
 
 def required(mapping: Any, field: str, monoid: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mta.monoids.values import ValueMonoid
+from mta.monoids.values import ValueMonoid, own_list
 
 
 class Concat(ValueMonoid):
@@ -33,7 +33,7 @@ class Collect(ValueMonoid):
         return older + younger
 
     def lower(self, state: Any) -> Any:
-        return list(state)
+        return own_list(state)
 
 
 class CollectDistinct(ValueMonoid):
@@ -59,7 +59,7 @@ class CollectDistinct(ValueMonoid):
         return older | younger
 
     def lower(self, state: Any) -> Any:
-        return set(state)
+        return set(own_list(state))
 
 
 class CountDistinct(CollectDistinct):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mta.monoids.base import Array, ColumnarMonoid, Columns, aligned, number, numeric_column
-from mta.monoids.values import plain, plain_column
+from mta.monoids.values import own, plain, plain_column
 
 
 class MaxCount(ColumnarMonoid):
@@ -95,7 +95,7 @@ class ArgMax(ColumnarMonoid):
         return younger if older[0] is None or younger[0] > older[0] else older
 
     def lower(self, state: Any) -> Any:
-        return state[1]
+        return own(state[1])
 
     def lift_columns(self, inputs: Columns) -> Columns:
         return inputs

@@ -7,7 +7,7 @@ from typing import Any
 
 from mta.monoids.base import ColumnarMonoid, Columns, Monoid, required
 from mta.monoids.ufuncs import Count
-from mta.monoids.values import unwrapped
+from mta.monoids.values import own, unwrapped
 
 
 class Fields(Monoid):
@@ -51,8 +51,8 @@ class Fields(Monoid):
         for monoid in self.monoids.values():
             monoid.row(value)
         if not self.fields:
-            return unwrapped(value)
-        inputs = tuple(unwrapped(required(value, field, self)) for field in self.fields)
+            return own(unwrapped(value))
+        inputs = tuple(own(unwrapped(required(value, field, self))) for field in self.fields)
         return inputs[0] if len(inputs) == 1 else inputs
 
     def lift(self, value: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 from mta.functions import check_name, described
 from mta.monoids.base import Monoid, required
+from mta.monoids.values import own
 
 _Function = Callable[[Any], Any]
 
@@ -47,7 +48,7 @@ class FunctionMonoid(Monoid):
         self.combine = combine  # type: ignore[method-assign, assignment]
 
     def row(self, value: Any) -> Any:
-        return required(value, self.fields[0], self) if self.fields else value
+        return own(required(value, self.fields[0], self) if self.fields else value)
 
     def lift(self, value: Any) -> Any:
         return self.lift_row(self.row(value))
@@ -59,7 +60,7 @@ class FunctionMonoid(Monoid):
         return self._combine(older, younger)
 
     def lower(self, state: Any) -> Any:
-        return state if self._lower is None else self._lower(state)
+        return own(state if self._lower is None else self._lower(state))
 
     def pack(self, state: Any) -> Any:
         return state if self._pack is None else self._pack(state)

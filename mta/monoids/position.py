@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mta.monoids.base import Array, ColumnarMonoid, Columns
-from mta.monoids.values import plain, plain_column
+from mta.monoids.values import own, plain, plain_column
 
 
 class _Position(ColumnarMonoid):
@@ -18,6 +18,9 @@ class _Position(ColumnarMonoid):
 
     def check_columns(self, inputs: Columns) -> Columns:
         return (plain_column(inputs[0], self),)
+
+    def lower(self, state: Any) -> Any:
+        return own(state)
 
     def lift_columns(self, inputs: Columns) -> Columns:
         return inputs

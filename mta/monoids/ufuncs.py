@@ -321,7 +321,7 @@ class FromUfunc(UfuncMonoid):
     def check_columns(self, inputs: Columns) -> Columns:
         checked = super().check_columns(inputs)
         if self._lift is not None:
-            self._lift(checked[0])
+            self._lift(np.array(checked[0]))
         elif self._whole_only and checked[0].dtype.kind == "f" and len(checked[0]):
             raise TypeError(f"{self!r} takes whole numbers only, got {checked[0].tolist()[0]!r} in row 0")
         return checked
@@ -329,11 +329,11 @@ class FromUfunc(UfuncMonoid):
     def lift_columns(self, inputs: Columns) -> Columns:
         if self._lift is None:
             return inputs
-        return (_settled(np.asarray(self._lift(inputs[0]))),)
+        return (_settled(np.array(self._lift(np.array(inputs[0])))),)
 
     def lower_columns(self, states: Columns) -> Any:
         column = super().lower_columns(states)
-        return column if self._lower is None else self._lower(column)
+        return column if self._lower is None else self._lower(np.array(column))
 
     def fingerprint(self) -> str:
         return self._text

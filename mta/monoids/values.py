@@ -2,47 +2,100 @@
 
 from __future__ import annotations
 
+import array
+import collections
+import copy
 import hashlib
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from mta.monoids.base import Array, Monoid, column_of, number, numeric_column, required
+from mta.monoids.base import (
+    Array,
+    Columns,
+    Monoid,
+    column_of,
+    number,
+    numeric_column,
+    refuse_time_types,
+    required,
+)
 
 #: missing values that other libraries use; matched by name so that none of them has to be imported
-_MISSING = frozenset({"NAType", "NaTType"})
+_MISSING = frozenset({"NAType", "NaTType", "MaskedConstant"})
 
 
 def plain(value: Any, monoid: Any) -> Any:
     """Any value as plain Python, a NumPy scalar without its wrapping; refuses what stands for no value."""
     if isinstance(value, np.generic):
-        value = _without_time_types(value, monoid).item()
+        refuse_time_types(value, monoid)
+        value = value.item()
     if value is None or type(value).__name__ in _MISSING:
         raise TypeError(
             f"{monoid!r} got {value!r}; drop or replace missing values before they enter a window"
         )
     if isinstance(value, float):
         return number(value, monoid)
-    return value
+    return own(value)
 
 
 def plain_column(column: Any, monoid: Any) -> Array:
     """A column of any values but missing ones: 64-bit where all are numbers, objects otherwise."""
-    array = np.asarray(column)
-    if array.ndim != 1:
-        raise TypeError(f"{monoid!r} takes one column of values, got an array of shape {array.shape}")
-    kind = array.dtype.kind
-    if kind in "fib" or (kind == "u" and array.dtype.itemsize < 8):
-        return numeric_column(array, monoid)
-    _without_time_types(array, monoid)
+    given = np.asarray(column)
+    if given.ndim != 1:
+        raise TypeError(f"{monoid!r} takes one column of values, got an array of shape {given.shape}")
+    kind = given.dtype.kind
+    if kind in "fib" or (kind == "u" and given.dtype.itemsize < 8):
+        return numeric_column(given, monoid)
+    refuse_time_types(given, monoid)
     values = []
-    for row, value in enumerate(array.tolist()):
+    for row, value in enumerate(given.tolist()):
         try:
             values.append(plain(value, monoid))
         except (TypeError, ValueError) as error:
             raise type(error)(f"row {row}: {error}") from None
     return column_of(values)
+
+
+#: what nobody can change
+_ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes})
+
+#: what somebody can, and is copied: so are tuples and frozen sets that hold such
+_MUTABLE = (list, dict, set, bytearray, np.ndarray, collections.deque, array.array)
+
+
+def own(value: Any) -> Any:
+    """The value, with all in it that can be changed copied: a window shares no memory with its user.
+
+    Objects of other classes are taken as they are, so nobody may change them.
+    """
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    if isinstance(value, (tuple, frozenset)):
+        return value if all(type(part) in _ATOMS for part in value) else copy.deepcopy(value)
+    if isinstance(value, np.ndarray):
+        return np.array(value) if value.dtype != object else copy.deepcopy(value)
+    return copy.deepcopy(value) if isinstance(value, _MUTABLE) else value
+
+
+def own_list(values: Sequence[Any]) -> list[Any]:
+    """`own`, of each."""
+    return list(values) if _ATOMS.issuperset(map(type, values)) else [own(value) for value in values]
+
+
+def own_results(results: Any, states: Columns) -> Any:
+    """Results of a run of states in arrays that are not those of the states."""
+    if isinstance(results, dict):
+        return {name: own_results(each, states) for name, each in results.items()}
+    if not isinstance(results, np.ndarray):
+        return results
+    if results.dtype == object:
+        return np.fromiter(own_list(results.tolist()), dtype=object, count=len(results))
+    shared = results.base is not None or any(results is column for column in states)
+    return np.array(results) if shared else results
 
 
 def unwrapped(value: Any) -> Any:
@@ -97,12 +150,3 @@ class ValueMonoid(Monoid):
 
     def lift_row(self, row: Any) -> Any:
         return row
-
-
-def _without_time_types(value: Any, monoid: Any) -> Any:
-    if value.dtype.kind in "mM":
-        raise TypeError(
-            f"{monoid!r} got values of type {value.dtype}; "
-            "make them whole numbers first: values.astype('int64')"
-        )
-    return value

@@ -1,0 +1,149 @@
+"""A batch as users give it: lists, arrays, columns of Arrow, Series of pandas and polars, tables of them.
+
+Other libraries' types are known by what they can do, so that none has to be imported. What comes out is the
+window's own: the caller may change what he gave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AnySet
+from typing import Any
+
+import numpy as np
+
+from mta.monoids.base import Array, ColumnarMonoid, Monoid, column_of, row_columns
+
+
+def batch_columns(monoid: ColumnarMonoid, values: Any) -> tuple[Array, ...]:
+    """The input columns of a batch, in the order of the monoid's inputs, all of one length."""
+    columns: Sequence[Any]
+    if monoid.fields and _is_table(values):
+        columns = _named_columns(monoid, values)
+    elif monoid.fields or (monoid.arity > 1 and not isinstance(values, tuple)):
+        rows = [_checked(monoid, row, value) for row, value in enumerate(batch_rows(monoid, values))]
+        return row_columns(monoid, rows)
+    elif monoid.arity > 1:
+        columns = values
+        if len(values) != monoid.arity:
+            raise TypeError(
+                f"{monoid!r} takes a tuple of {monoid.arity} columns or a list of rows, "
+                f"got a tuple of {len(values)}"
+            )
+    else:
+        columns = (values,)
+    for column in columns:
+        _refuse_what_is_no_column(f"a batch for {monoid!r}", monoid, column)
+    arrays = tuple(as_array(column) for column in columns)
+    if not any(array.ndim != 1 for array in arrays):
+        _refuse_unequal({str(i): len(array) for i, array in enumerate(arrays)})
+    return arrays
+
+
+def batch_rows(monoid: Monoid, values: Any) -> list[Any]:
+    """The elements of a batch one by one: of a mapping of columns, the mappings of its rows."""
+    if monoid.fields and _is_table(values):
+        columns = [_listed(monoid, column) for column in _named_columns(monoid, values)]
+        _refuse_unequal(dict(zip(monoid.fields, map(len, columns), strict=True)))
+        return [dict(zip(monoid.fields, row, strict=True)) for row in zip(*columns, strict=True)]
+    if isinstance(monoid, ColumnarMonoid) and monoid.arity > 1 and isinstance(values, tuple):
+        return list(zip(*(column.tolist() for column in batch_columns(monoid, values)), strict=True))
+    return _listed(monoid, values)
+
+
+def as_array(column: Any) -> Array:
+    """A column as an array that nobody else has. Refuses missing values that an array would not show."""
+    _refuse_missing(column)
+    return np.array(column) if hasattr(column, "__array__") else column_of(list(column))
+
+
+def _listed(monoid: Monoid, column: Any) -> list[Any]:
+    """A list of plain Python values, so that a page never meets a NumPy scalar."""
+    _refuse_what_is_no_column(f"a batch for {monoid!r}", monoid, column)
+    _refuse_missing(column)
+    if getattr(getattr(column, "dtype", None), "kind", "") in ("m", "M"):
+        raise TypeError(
+            f"{monoid!r} got values of type {column.dtype}; make them whole numbers first: "
+            "values.astype('int64')"
+        )
+    for method in ("tolist", "to_pylist", "to_list"):
+        if hasattr(column, method):
+            return list(getattr(column, method)())
+    return list(column)
+
+
+def _refuse_missing(column: Any) -> None:
+    """Refuses masked entries, and nulls of Arrow, polars and the nullable types of pandas."""
+    missing: Any = None
+    if isinstance(column, np.ma.MaskedArray):
+        missing = np.ma.getmaskarray(column).reshape(-1)
+    elif hasattr(column, "null_count"):
+        count = column.null_count() if callable(column.null_count) else column.null_count
+        if count:
+            missing = np.array([value is None for value in _plain_values(column)])
+    elif hasattr(column, "isna") and not isinstance(getattr(column, "dtype", None), np.dtype):
+        missing = np.asarray(column.isna())
+    if missing is not None and missing.any():
+        raise ValueError(
+            f"row {int(missing.argmax())}: the value is missing, as are {int(missing.sum())} of "
+            f"{len(missing)}; drop or replace missing values before they enter a window"
+        )
+
+
+def _plain_values(column: Any) -> list[Any]:
+    return column.to_pylist() if hasattr(column, "to_pylist") else list(column)  # type: ignore[no-any-return]
+
+
+def _named_columns(monoid: Monoid, values: Any) -> tuple[Any, ...]:
+    names = _names(values)
+    missing = [field for field in monoid.fields if field not in names]
+    if missing:
+        raise KeyError(f"{monoid!r} needs the column(s) {missing}, got only {sorted(map(str, names))}")
+    return tuple(values[field] for field in monoid.fields)
+
+
+def _checked(monoid: Monoid, row: int, value: Any) -> Any:
+    try:
+        return monoid.row(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise type(error)(f"row {row}: {error}") from None
+
+
+def _is_table(values: Any) -> bool:
+    """A mapping of columns or a data frame; a labelled column has names too, but one dimension."""
+    return isinstance(values, Mapping) or (getattr(values, "ndim", 2) == 2 and _names(values) is not None)
+
+
+def _names(values: Any) -> Any:
+    """The names of a table's columns; None of what is no table."""
+    if isinstance(values, Mapping):
+        return values.keys()
+    for attribute in ("column_names", "columns", "keys"):  # Arrow; polars and pandas; what looks like a dict
+        found = getattr(values, attribute, None)
+        if found is not None and hasattr(values, "__getitem__"):
+            return list(found() if callable(found) else found)
+    return None
+
+
+def _refuse_what_is_no_column(what: str, monoid: Monoid, values: Any) -> None:
+    if _is_table(values):
+        raise TypeError(
+            f"{monoid!r} has no named fields, so it takes one column and not a mapping or a table, got one "
+            f"with the columns {sorted(map(str, _names(values)))[:10]}; give it one of them, or name it in "
+            "the monoid"
+        )
+    if isinstance(values, AnySet):
+        raise TypeError(
+            f"{what} has an order, which a {type(values).__name__} has not: {values!r}; make it a list"
+        )
+    scalar = isinstance(values, (str, bytes, int, float)) or getattr(values, "ndim", 1) == 0
+    if scalar or not hasattr(values, "__len__"):
+        raise TypeError(
+            f"{what} is a sequence or an array, got {values!r} of type {type(values).__name__}; "
+            "use insert or push for a single element"
+        )
+
+
+def _refuse_unequal(lengths: dict[str, int]) -> None:
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"the columns of a batch must have one length, got {lengths}")
