@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from mta.batch import Outcome
 from mta.cuts import cut
 from mta.enforcement import NEAR
+from mta.log import LogMTA
 from mta.manifest import Version
 from mta.policies import Limits
 from mta.stack import Stack
@@ -37,9 +38,14 @@ class Ready(NamedTuple):
 
 
 class AmortizedMTA(MonoidTreeAggregator):
-    """A sliding window with amortised O(1) insertion and eviction, and bulk eviction in O(log n)."""
+    """A sliding window with amortised O(1) insertion and eviction, and bulk eviction in O(log n).
+
+    States that grow with the window are not kept for every coming eviction, but folded as LogMTA folds them.
+    """
 
     def _begin(self) -> None:
+        if type(self) is AmortizedMTA and self._monoid.grows:
+            self.__class__ = _FoldedOnDemand
         super()._begin()
         self._stack = Stack(self._forest, 0)
         self._r0: Any = NOTHING
@@ -170,3 +176,13 @@ class AmortizedMTA(MonoidTreeAggregator):
         self._stack = Stack(self._forest, version.tail)
         if version.head < version.tail:
             self._r0 = _STALE
+
+
+class _FoldedOnDemand(LogMTA, AmortizedMTA):
+    """Amortized MTA without Stack and Result Pair, for states as large as what they aggregate."""
+
+    push = MonoidTreeAggregator.push
+    evict = MonoidTreeAggregator.evict
+
+
+_FoldedOnDemand.__name__ = _FoldedOnDemand.__qualname__ = AmortizedMTA.__name__

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from mta.cuts import Side, before
-from mta.forest import Forest
+from mta.forest import Forest, Piece
 from mta.merge import boundaries
 from mta.monoids.base import Array, joined
+from mta.pages import Pyramid
 from mta.policies import Limits
 from mta.stack import Leaves, Stack
 from mta.states import NOTHING, Layout, Run
@@ -107,6 +108,8 @@ def slide(window: MonoidTreeAggregator, batch: Batch) -> Outcome:
     layout, base, count = window._layout, window._tail, len(batch)
     heads = Heads(window._limits, batch.times, base)
     states = layout.lift(batch.elements)
+    if layout.monoid.grows:
+        return _slide_on_demand(window, batch, heads, states)
     # rows whose windows still hold what was there before the batch
     seeing = heads.rows_that_keep(base - 1, window._youngest, 0, count) if len(window) else 0
     walk = _Walk(window, heads)
@@ -119,6 +122,27 @@ def slide(window: MonoidTreeAggregator, batch: Batch) -> Outcome:
     results = join_results([*walk.results, layout.lower(folds)])
     first, last = int(firsts[-1]), layout.length(folds) - 1
     return Outcome(results, base + first, batch.time(first), None, layout.at(folds, last))
+
+
+def _slide_on_demand(window: MonoidTreeAggregator, batch: Batch, heads: Heads, states: Run) -> Outcome:
+    """The outcome where states are as large as what they aggregate: each row's is made of nodes of trees."""
+    layout, base, head, count = window._layout, window._tail, window._head, len(batch)
+    nodes = Pyramid()
+    nodes.add(layout, states)
+    seeing = heads.rows_that_keep(base - 1, window._youngest, 0, count) if len(window) else 0
+    firsts = heads.among(batch.times, base, seeing, count).tolist()
+    totals = []
+    for row in range(count):
+        head = heads.first(window._forest, head, row) if row < seeing else firsts[row - seeing]
+        total = window._forest.fold_nodes(head, base) if head < base else NOTHING
+        for node in nodes.cover(max(head - base, 0), row + 1):
+            total = layout.join(total, node)
+        totals.append(total)
+    if head < base:
+        oldest = window._forest.read([Piece(0, head, head + 1)])[0].times.tolist()[0]
+    else:
+        oldest = batch.time(head - base)
+    return Outcome(layout.lower(layout.gather(totals)), head, oldest, None, totals[-1])
 
 
 class _Walk:

@@ -6,6 +6,7 @@ predicate is asked of the oldest few elements one by one, and then of whole subt
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
 
 from mta.cuts import Side, before
@@ -102,5 +103,11 @@ def _first_not_rejected_behind(window: MonoidTreeAggregator, states: Run, total:
         if head < window._tail:
             return head
     layout, rejects = window._layout, window._limits.rejects
+    if layout.monoid.grows:
+        return window._tail + bisect_left(
+            range(layout.length(states)),
+            True,
+            key=lambda at: not rejects(total, layout.join(older, layout.fold(layout.cut(states, 0, at + 1)))),
+        )
     prefixes = layout.preceded_by(older, layout.prefixes(states))
     return window._tail + count_rejected(layout, prefixes, lambda prefix: rejects(total, prefix))

@@ -326,7 +326,7 @@ class Forest:
                 before = layout.at(prefixes, gone - 1)
             if gone < end - start:
                 return start + gone, before
-            start, step = end, 4 * step
+            start, step = end, step if layout.monoid.grows else 4 * step
         return stop, before
 
 

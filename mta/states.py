@@ -253,6 +253,10 @@ class ObjectLayout(Layout):
         return [combine(a, b) for a, b in zip(older, younger, strict=True)]
 
     def fold(self, states: Run) -> Any:
+        if self.monoid.grows:  # one by one, every state would be copied again for each that follows
+            while len(states) > 1:
+                states = self.halve(states) + (states[-1:] if len(states) % 2 else [])
+            return states[0]
         combine = self.monoid.combine
         items = iter(states)
         total = next(items)

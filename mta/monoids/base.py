@@ -27,6 +27,10 @@ class Monoid(ABC):
     #: names of the inputs of an element that is a mapping; empty when the element is the input itself
     fields: tuple[str, ...] = ()
 
+    #: whether a state grows with the elements in it, as a list of them does: then a window keeps no aggregate
+    #: of every suffix of a page, which would take the square of it, and folds when it is asked
+    grows: bool = False
+
     @abstractmethod
     def lift(self, value: Any) -> Any:
         """The state of one element. Refuses what is no element of this monoid, naming the value."""

@@ -1,4 +1,7 @@
-"""Monoids that keep the elements themselves: Concat, Collect, CollectDistinct and CountDistinct."""
+"""Monoids that keep the elements themselves: Concat, Collect, CollectDistinct and CountDistinct.
+
+A state takes what its elements take, so a result costs the size of the window, with AmortizedMTA too.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ class Concat(ValueMonoid):
     """Texts end to end, the oldest first."""
 
     identity = ""
+    grows = True
 
     def check_row(self, row: Any) -> Any:
         if not isinstance(row, str):
@@ -25,6 +29,7 @@ class Collect(ValueMonoid):
     """All elements as a list, the oldest first."""
 
     identity = ()
+    grows = True
 
     def lift_row(self, row: Any) -> Any:
         return (row,)
@@ -40,6 +45,7 @@ class CollectDistinct(ValueMonoid):
     """All different elements as a set."""
 
     identity: frozenset[Any] = frozenset()
+    grows = True
 
     def check_row(self, row: Any) -> Any:
         row = super().check_row(row)

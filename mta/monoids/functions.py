@@ -26,6 +26,7 @@ class FunctionMonoid(Monoid):
         unpack: _Function | None = None,
         name: str | None = None,
         field: str | None = None,
+        grows: bool = False,
     ) -> None:
         functions = {"combine": combine, "lift": lift, "lower": lower, "pack": pack, "unpack": unpack}
         for key, function in functions.items():
@@ -37,6 +38,7 @@ class FunctionMonoid(Monoid):
         if field is not None and not isinstance(field, str):
             raise TypeError(f"from_function(field=...) takes a str, got {field!r}")
         self.identity = identity
+        self.grows = bool(grows)
         self.fields = () if field is None else (field,)
         self._combine, self._lift, self._lower = combine, lift, lower
         self._pack, self._unpack = pack, unpack
@@ -82,6 +84,7 @@ def from_function(
     unpack: _Function | None = None,
     name: str | None = None,
     field: str | None = None,
+    grows: bool = False,
 ) -> FunctionMonoid:
     """A monoid out of an associative function of two states, which it must not change, and its identity.
 
@@ -89,8 +92,17 @@ def from_function(
     `pack` and `unpack` turn a state into plain values and back, for stores. `name` stands for the functions
     in a checkpoint, which is restored with the same name only; without one they are told by where they are
     defined and by their code, which another version of Python compiles otherwise. `field` names the element's
-    field where elements are mappings.
+    field where elements are mappings. `grows` says that a state takes as much as the elements in it, as a
+    list of them does, so that a window does not keep many of them.
     """
     return FunctionMonoid(
-        combine, identity, lift=lift, lower=lower, pack=pack, unpack=unpack, name=name, field=field
+        combine,
+        identity,
+        lift=lift,
+        lower=lower,
+        pack=pack,
+        unpack=unpack,
+        name=name,
+        field=field,
+        grows=grows,
     )

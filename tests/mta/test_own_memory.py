@@ -105,7 +105,9 @@ CASES = {
         lambda some: {"all": some, "n": len(some)},
     ),
     "from_function": Case(
-        lambda: monoids.from_function(joined, [], name="join"), listed, lambda some: sum(some, [])
+        lambda: monoids.from_function(joined, [], name="join"),
+        listed,
+        lambda some: [part for each in some for part in each],
     ),
     "from_function of arrays": Case(
         lambda: monoids.from_function(np.add, 0, name="sum of arrays"),
