@@ -62,7 +62,7 @@ def cuts(times: Array, span: float, side: Side) -> Array:
         lost = side == "right" and span <= np.spacing(largest)
         return np.minimum(found, np.nextafter(times, -np.inf)) if lost else found
     if largest + _real(span) < _HALVES:
-        return _fractional(times, span, side)
+        return _fractional(times, span, side, largest)
     if kind == "f" and type(span) is int and (times == np.floor(times)).all():
         return _minus(times.astype(np.int64), span)
     return np.maximum.accumulate(_objects([cut(time, span, side) for time in times.tolist()]))
@@ -119,15 +119,18 @@ def _exact(time: float, span: float, side: Side) -> float:
     return math.nextafter(real, math.inf) if side == "left" and real < found else real
 
 
-def _fractional(times: Array, span: float, side: Side) -> Array:
+def _fractional(times: Array, span: float, side: Side, largest: float) -> Array:
     """The cuts under a span that is no whole number, where a float has halves at least."""
     found = times - span
-    # between whole times, one that was rounded to a whole number is off by less than a half
-    whole = np.flatnonzero((found == np.floor(found)) & (times == np.floor(times)))
-    ages = times[whole] - found[whole]
-    off = whole[ages < span] if side == "right" else whole[ages > span]
-    found[off] = np.nextafter(found[off], -np.inf if side == "right" else np.inf)
-    return np.minimum(found, np.nextafter(times, -np.inf)) if side == "right" else found
+    step = np.spacing(largest + span)
+    if abs(span - round(span)) <= step:
+        # between whole times, one that was rounded to a whole number is off by less than a half
+        whole = np.flatnonzero((found == np.floor(found)) & (times == np.floor(times)))
+        ages = times[whole] - found[whole]
+        off = whole[ages < span] if side == "right" else whole[ages > span]
+        found[off] = np.nextafter(found[off], -np.inf if side == "right" else np.inf)
+    lost = side == "right" and span <= step
+    return np.minimum(found, np.nextafter(times, -np.inf)) if lost else found
 
 
 def _minus(times: Array, span: int) -> Array:

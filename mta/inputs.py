@@ -91,7 +91,7 @@ def _refuse_missing(column: Any) -> None:
 
 
 def _plain_values(column: Any) -> list[Any]:
-    return column.to_pylist() if hasattr(column, "to_pylist") else list(column)  # type: ignore[no-any-return]
+    return column.to_pylist() if hasattr(column, "to_pylist") else list(column)
 
 
 def _named_columns(monoid: Monoid, values: Any) -> tuple[Any, ...]:

@@ -226,7 +226,7 @@ def row_columns(monoid: ColumnarMonoid, rows: Sequence[Any]) -> Columns:
 def _same_numbers(values: Sequence[Any], column: Array) -> bool:
     """Whether floats hold the same numbers; only beyond 2^53 can they differ."""
     large = np.flatnonzero(np.abs(column) >= 2.0**53).tolist()
-    return all(float(values[at]) == values[at] for at in large)
+    return all(bool(float(values[at]) == values[at]) for at in large)
 
 
 def alike(parts: Sequence[Array]) -> Sequence[Array]:
@@ -254,7 +254,7 @@ def joined(parts: Sequence[Array]) -> Array:
 def _fits_floats(column: Array) -> bool:
     if not len(column) or (int(column.min()) >= -(2**53) and int(column.max()) <= 2**53):
         return True
-    return column.tolist() == column.astype(np.float64).tolist()
+    return bool(column.tolist() == column.astype(np.float64).tolist())
 
 
 def number(value: Any, monoid: Any) -> int | float:
