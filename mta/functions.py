@@ -6,6 +6,8 @@ defined and by a hash of its code, with constants, defaults and what it closes o
 
 from __future__ import annotations
 
+import dataclasses
+import dis
 import functools
 import hashlib
 import types
@@ -40,13 +42,18 @@ def _traits(value: Any, seen: set[int]) -> Iterator[str]:
     seen = seen | {id(value)}
     if isinstance(value, types.FunctionType):
         yield from _code(value.__code__)
-        inner = [*(value.__defaults__ or ()), *sorted((value.__kwdefaults__ or {}).items())]
-        for held in [*inner, *map(_content, value.__closure__ or ())]:
-            yield from _constant(held, seen)
+        held = [*(value.__defaults__ or ()), *sorted((value.__kwdefaults__ or {}).items())]
+        rebound = {
+            each.argval for each in dis.get_instructions(value.__code__) if each.opname == "STORE_DEREF"
+        }
+        cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
+        held += [_content(cell) for name, cell in cells if name not in rebound]
+        for each in held:
+            yield from _constant(each, seen)
     elif isinstance(value, functools.partial):
         yield "partial"
-        for held in (value.func, *value.args, *sorted(value.keywords.items())):
-            yield from _constant(held, seen)
+        for each in (value.func, *value.args, *sorted(value.keywords.items())):
+            yield from _constant(each, seen)
     elif isinstance(value, types.MethodType):
         yield from _traits(value.__func__, seen)
         yield from _state(value.__self__, seen)
@@ -68,9 +75,10 @@ def _code(code: types.CodeType) -> Iterator[str]:
 
 
 def _state(owner: Any, seen: set[int]) -> Iterator[str]:
-    for name, held in sorted(getattr(owner, "__dict__", {}).items()):
-        yield name
-        yield from _constant(held, seen)
+    """The fields of a frozen dataclass; other objects may change."""
+    if dataclasses.is_dataclass(owner) and getattr(owner, "__dataclass_params__").frozen:  # noqa: B009
+        for field in dataclasses.fields(owner):
+            yield from _constant(getattr(owner, field.name), seen)
 
 
 def _constant(value: Any, seen: set[int]) -> Iterator[str]:

@@ -39,12 +39,12 @@ def average(kind: Any, n: int, policy: Any, page_size: int | None, pushes: int) 
     """Combines a push, on average and at most, in a window of n elements that slides on by `pushes`."""
     counter = Counter()
     window = kind(counter.monoid, policy, page_size=page_size)
-    window.extend([1] * n)
+    window.extend([1] * n, range(n))
     start = counter.calls
     most = 0
-    for _ in range(pushes):
+    for time in range(n, n + pushes):
         before = counter.calls
-        result = window.push(1)
+        result = window.push(1, time)
         most = max(most, counter.calls - before)
     assert result == len(window) == n
     return (counter.calls - start) / pushes, most

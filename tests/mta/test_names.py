@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,9 @@ def above(limit: Any) -> Callable[[Any, Any], bool]:
     return lambda total, old: total - old >= limit
 
 
+@dataclass(frozen=True)
 class Budget:
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
+    limit: int
 
     def __call__(self, total: int, old: int) -> bool:
         return total - old >= self.limit
@@ -100,9 +101,26 @@ def test_what_may_change_is_not_looked_at() -> None:
         calls.append((total, old))
         return False
 
-    before = described(noting)
-    noting(1, 2)
-    assert described(noting) == before
+    count = 0
+
+    def counting(total: int, old: int) -> bool:  # noqa: ARG001
+        nonlocal count
+        count += 1
+        return False
+
+    class Counter:
+        def __init__(self) -> None:
+            self.calls = 0
+
+        def __call__(self, total: int, old: int) -> bool:  # noqa: ARG002
+            self.calls += 1
+            return False
+
+    counter = Counter()
+    for predicate in (noting, counting, counter, counter.__call__):
+        before = described(predicate)
+        predicate(1, 2)
+        assert described(predicate) == before
     assert While(large) == While(large) == pickle.loads(pickle.dumps(While(large)))
     assert described(above(np.float64(2.5))) == described(above(2.5))
 
