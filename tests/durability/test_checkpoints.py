@@ -333,7 +333,7 @@ def test_an_empty_window(any_store: Store, policy: Policy | None) -> None:
         window.checkpoint(offset="never filled")
     with AmortizedMTA.restore(any_store, name, monoids.Max(), policy) as window:
         assert (len(window), window.oldest, window.youngest, window.query()) == (0, None, None, None)
-        window.extend(range(37))
+        window.extend(range(37), range(37))
         window.evict(len(window))
         window.checkpoint(offset="emptied")
     for _ in range(3):
@@ -345,7 +345,7 @@ def test_an_empty_window(any_store: Store, policy: Policy | None) -> None:
     assert verify(any_store, name).problems == []
     assert list(any_store.list_keys(pages_of(name))) == []
     with AmortizedMTA.restore(any_store, name, monoids.Max(), policy) as window:
-        assert window.push(7) == 7
+        assert window.push(7, time=37) == 7
     remove(any_store, name)
 
 
