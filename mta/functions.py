@@ -24,8 +24,10 @@ def described(function: Any) -> str:
     what = function if hasattr(function, "__qualname__") else type(function)
     if isinstance(function, np.ufunc):
         return f"numpy.{function.__name__}"
-    module = getattr(what, "__module__", None)
-    name = f"{module}.{what.__qualname__}" if module and module != "builtins" else str(what.__qualname__)
+    module = getattr(what, "__module__", None) or "builtins"
+    if isinstance(function, types.BuiltinFunctionType):
+        module = module.removeprefix("_")  # where users have it from, as `operator` or `math`
+    name = what.__qualname__ if module == "builtins" else f"{module}.{what.__qualname__}"
     parts = "\n".join(_traits(function, set()))
     return f"{name} #{hashlib.blake2b(parts.encode(), digest_size=4).hexdigest()}" if parts else name
 

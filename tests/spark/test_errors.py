@@ -126,7 +126,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "result of no known type": (
         {"aggregates": {"a": monoids.from_function(operator.add, 0, field="n")}},
-        r"the type of the results of from_function\(add, field='n'\) cannot be known: give it, as in types=",
+        r"the type of the results of from_function\(operator\.add, field='n'\) cannot be known: give it",
     ),
     "type of no sense": (
         {"types": {"peak": "number"}},
