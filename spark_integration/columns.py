@@ -38,7 +38,7 @@ class Input:
     @property
     def key(self) -> str:
         """Its name among the fields of a window's elements."""
-        return f"c{self.index}" + ("?" if self.presence else "")
+        return self.name + ("\0there" if self.presence else "")
 
     @property
     def encoding(self) -> Encoding | None:

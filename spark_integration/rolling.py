@@ -131,6 +131,7 @@ def rolling(
             forget_after=forget_after,
             metrics=metrics,
             several_processes=_several_executors(df),
+            case_sensitive=sensitive,
         )
         return out.drop(*named.added) if named.added else out
     return _rolling_batch(named, plan, metrics)

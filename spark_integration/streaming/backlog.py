@@ -19,7 +19,7 @@ from mta.attempts import AttemptHold
 from mta.errors import PageCorrupt, PagesLost
 from mta.manifest import DOCUMENTS, Version, pack_version, unpack_version
 from mta.packing import pack
-from spark_integration.streaming.packing import concatenated, deserialized, serialized
+from spark_integration.streaming.schema import RowSchema, concatenated
 from spark_integration.streaming.sorting import MemoryRun, Order, Run, merged
 from stores import Store, page_key
 from stores.base import page_prefix
@@ -48,6 +48,25 @@ class Document:
     skip: int = 0
 
 
+class Held:
+    """Rows in memory, counted as they come."""
+
+    def __init__(self) -> None:
+        self.batches: list[pa.RecordBatch] = []
+        self.rows = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        rows = batch.num_rows
+        if rows:
+            self.batches.append(batch)
+            self.rows += rows
+
+    def released(self) -> list[pa.RecordBatch]:
+        """The batches, which are then held no longer."""
+        batches, self.batches, self.rows = self.batches, [], 0
+        return batches
+
+
 class Backlog:
     def __init__(
         self,
@@ -56,7 +75,7 @@ class Backlog:
         *,
         store: Store,
         make_hold: MakeHold,
-        schema: pa.Schema,
+        schema: RowSchema,
         order: Order,
     ) -> None:
         self._store, self._name, self._schema, self._order = store, name, schema, order
@@ -64,13 +83,13 @@ class Backlog:
         self._next = 0
         base: Version | None = None
         self._documents: list[Document] = []
-        self._held: list[pa.RecordBatch] = []
+        self._held = Held()
         table: Any = []
         if saved is not None:
             self._next, packed, table, inline = saved
             base = None if packed is None else unpack_version(1, packed)
             if inline:
-                self._held.append(deserialized(inline, schema))
+                self._held.add(schema.read(inline))
         self._base = base
         self._hold = make_hold(name, _PAGE, base)
         if isinstance(table, int):
@@ -80,13 +99,13 @@ class Backlog:
         self._documents = [Document(*each) for each in table]
 
     def __bool__(self) -> bool:
-        return bool(self._held or self._documents)
+        return bool(self._held.rows or self._documents)
 
     @property
     def first(self) -> Any:
         """The least time of a row that waits."""
         times = [document.first for document in self._documents]
-        return min(times + [self._order.times(batch).min().item() for batch in self._held])
+        return min(times + [self._order.times(batch).min().item() for batch in self._held.batches])
 
     # -- rows -------------------------------------------------------------------------------------------
 
@@ -102,14 +121,12 @@ class Backlog:
             if document.last > limit:
                 rest = self._behind(document, limit)
                 kept.append(rest)
-        held = [self._order.sorted(batch) for batch in self._held]
-        self._held = []
+        held = [self._order.sorted(batch) for batch in self._held.released()]
         for batch in held:
             end = int(np.searchsorted(self._order.times(batch), limit, "right"))
             if end:
                 runs.append(MemoryRun(batch.slice(0, end), self._order))
-            if end < batch.num_rows:
-                self._held.append(batch.slice(end))
+            self._held.add(batch.slice(end))
         self._documents = kept
         yield from merged(runs, self._order, limit)
 
@@ -122,14 +139,13 @@ class Backlog:
         )
 
     def add(self, batch: pa.RecordBatch) -> None:
-        if batch.num_rows:
-            self._held.append(batch)
-        if sum(batch.num_rows for batch in self._held) >= HELD_ROWS:
+        self._held.add(batch)
+        if self._held.rows >= HELD_ROWS:
             self._store_held()
 
     def load(self, document: Document) -> pa.RecordBatch:
         data = self._read(document.epoch, document.number)
-        return deserialized(data, self._schema).slice(document.skip)
+        return self._schema.read(data).slice(document.skip)
 
     def _read(self, epoch: int, number: int) -> bytes:
         key = page_key(page_prefix(self._name, epoch, DOCUMENTS), number)
@@ -151,8 +167,8 @@ class Backlog:
     def save(self, number: int) -> tuple[list[Any] | None, Version | None]:
         """What goes into the state, and the version that it names, if there are documents."""
         inline = b""
-        if self._held:
-            inline = serialized(self._order.sorted(concatenated(self._held)))
+        if self._held.rows:
+            inline = self._schema.with_schema(self._order.sorted(concatenated(self._held.batches)))
             if len(inline) > INLINE:
                 inline = b""
                 self._store_held()
@@ -186,12 +202,12 @@ class Backlog:
             self._hold.let_go()
 
     def _store_held(self) -> None:
-        batch = self._order.sorted(concatenated(self._held))
+        batch = self._order.sorted(concatenated(self._held.released()))
         parts = [batch.slice(start, DOCUMENT_ROWS) for start in range(0, batch.num_rows, DOCUMENT_ROWS)]
-        for part, (epoch, number) in zip(parts, self._write(list(map(serialized, parts))), strict=True):
+        contents = [self._schema.with_schema(part) for part in parts]
+        for part, (epoch, number) in zip(parts, self._write(contents), strict=True):
             times = self._order.times(part)
             self._documents.append(Document(epoch, number, part.num_rows, times[0].item(), times[-1].item()))
-        self._held = []
 
     def _write(self, contents: list[bytes]) -> list[tuple[int, int]]:
         self._hold.claim()

@@ -13,7 +13,9 @@ import pyarrow as pa
 from mta.attempts import retire
 from spark_integration.metrics import STREAM_SUMS, Meter
 from spark_integration.streaming.backlog import has_rows
-from spark_integration.streaming.packing import PLACE, ROWS, deserialized, packed_counts, serialized
+from spark_integration.streaming.identity import decode_identity
+from spark_integration.streaming.packing import PLACE, QUERY_KEY, ROWS, packed_counts
+from spark_integration.streaming.schema import deserialized, serialized
 from spark_integration.streaming.state import KeyState, decode_state
 from spark_integration.streaming.storage import SHELF, Place, partition_url
 from spark_integration.streaming.task import KeyTask, StreamPlan, Tools
@@ -27,8 +29,8 @@ if TYPE_CHECKING:
 class StreamFunction:
     __name__ = "rolling"
 
-    def __init__(self, stream: StreamPlan, schema: pa.Schema) -> None:
-        self._stream, self._schema = stream, schema
+    def __init__(self, stream: StreamPlan) -> None:
+        self._stream = stream
         self._tools: Tools | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -37,8 +39,11 @@ class StreamFunction:
     def __call__(
         self, key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
+        if bytes(key[0]) == QUERY_KEY:
+            self._compare(frames, state)
+            return
         if self._tools is None:
-            self._tools = Tools(self._stream, self._schema)
+            self._tools = Tools(self._stream)
         place = Place.here()
         plan = self._stream.plan
         meter = Meter(on=True, sums=STREAM_SUMS)
@@ -65,11 +70,22 @@ class StreamFunction:
         # together, since a frame takes as long as a short window
         yield _frame(*([] if last is None else [last]), packed_counts(meter))
 
+    def _compare(self, frames: Iterator[pd.DataFrame], state: GroupState) -> None:
+        """Refuses to go on with the windows of another query."""
+        for _ in frames:
+            pass
+        found = self._stream.identity
+        before = bytes(state.get[0]) if state.exists else None
+        if before is not None:
+            found = found.after(decode_identity(before))
+        if found.encode() != before:
+            state.update((found.encode(),))
+
     def _loaded(self, digest: bytes, state: GroupState, place: Place) -> KeyState:
         if state.exists:
-            return decode_state(bytes(state.get[0]), self._stream.fingerprint)
+            return decode_state(bytes(state.get[0]), self._stream.identity.fingerprint)
         name = f"stream/{place.query}/{self._stream.operator}/{bytes(digest).hex()}"
-        return KeyState(self._stream.fingerprint, name)
+        return KeyState(self._stream.identity.fingerprint, name)
 
     def _batches(self, frames: Iterator[pd.DataFrame]) -> Iterator[pa.RecordBatch]:
         for frame in frames:
@@ -78,7 +94,7 @@ class StreamFunction:
             place, rows = columns.index(PLACE), columns.index(ROWS)
             # as they came, whichever part of the shuffle was fetched first, so that a replay gives the same
             for _, packed in sorted((row[place], row[rows]) for row in frame.to_numpy().tolist()):
-                yield deserialized(packed, self._schema)
+                yield deserialized(packed, self._stream.rows.arrow)
 
     # -- time -------------------------------------------------------------------------------------------
 

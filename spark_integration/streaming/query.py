@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from hashlib import blake2b
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import types as sql
 
-from mta.packing import pack as pack_value
+from spark_integration.columns import Input
 from spark_integration.errors import RollingError, StoreNotUsable
 from spark_integration.frames import clock_of, span_of
 from spark_integration.metrics import STREAM_SUMS, Metrics
@@ -18,7 +18,9 @@ from spark_integration.program import Plan
 from spark_integration.storage import embedded_in
 from spark_integration.streaming import packing
 from spark_integration.streaming.function import StreamFunction
-from spark_integration.streaming.packing import COUNTS, EVENT_TIME, KEY, ROWS, arrow_schema, packed_schema
+from spark_integration.streaming.identity import identity_of
+from spark_integration.streaming.packing import COUNTS, EVENT_TIME, KEY, ROWS, packed_schema
+from spark_integration.streaming.schema import RowSchema, arrow_schema, column_name
 from spark_integration.streaming.task import StreamPlan
 
 if TYPE_CHECKING:
@@ -29,22 +31,33 @@ _DELAY = "spark.watermarkDelayMs"
 
 
 def rolling_stream(
-    df: DataFrame, plan: Plan, *, forget_after: Any, metrics: Metrics | None, several_processes: bool
+    df: DataFrame,
+    plan: Plan,
+    *,
+    forget_after: Any,
+    metrics: Metrics | None,
+    several_processes: bool,
+    case_sensitive: bool,
 ) -> DataFrame:
     from pyspark.sql import functions as fn
     from pyspark.sql.streaming.state import GroupStateTimeout
 
     marked = _event_time(df.schema, plan)
-    stream = stream_plan(plan, marked is not None, forget_after, several_processes)
+    schema = RowSchema(df.schema, plan.zone, sensitive=case_sensitive)
+    stream = stream_plan(
+        plan, schema, marked is not None, forget_after, several_processes, case_sensitive=case_sensitive
+    )
     timeout = GroupStateTimeout.NoTimeout
     if marked is not None:
         timeout = GroupStateTimeout.EventTimeTimeout
     elif forget_after is not None:
         timeout = GroupStateTimeout.ProcessingTimeTimeout
     out = _nullable(with_results(df.schema, plan))
-    packed = df.mapInArrow(_Packing(plan, df.schema, marked), packed_schema(marked))
+    # mapInArrow looks its columns up by names that it does not quote; tasks go by their places
+    renamed = df.toDF(*(f"c{number}" for number in range(len(schema))))
+    packed = renamed.mapInArrow(_Packing(plan, schema, marked), packed_schema(marked))
     answered = packed.groupBy(packed[KEY]).applyInPandasWithState(
-        StreamFunction(stream, arrow_schema(df.schema, plan.zone)),
+        StreamFunction(stream),
         sql.StructType([sql.StructField(ROWS, sql.BinaryType())]),
         sql.StructType([sql.StructField("window", sql.BinaryType())]),
         "append",
@@ -55,7 +68,8 @@ def rolling_stream(
     rows = answered.mapInArrow(unpacking, sql.StructType([*out.fields, counts]))
     column = rows[COUNTS]
     sums = (
-        fn.sum(column[number]).cast(_type_of_sum(name)).alias(name) for number, name in enumerate(STREAM_SUMS)
+        fn.coalesce(fn.sum(column[number]), fn.lit(0.0)).cast(_type_of_sum(name)).alias(name)
+        for number, name in enumerate(STREAM_SUMS)
     )
     name = (metrics.name if metrics is not None else None) or stream.operator
     return rows.observe(name, *sums).where(column.isNull()).drop(COUNTS)
@@ -66,7 +80,15 @@ def _nullable(schema: sql.StructType) -> sql.StructType:
     return sql.StructType([sql.StructField(each.name, each.dataType, True) for each in schema.fields])
 
 
-def stream_plan(plan: Plan, waits: bool, forget_after: Any, several_processes: bool) -> StreamPlan:
+def stream_plan(
+    plan: Plan,
+    schema: RowSchema,
+    waits: bool,
+    forget_after: Any,
+    several_processes: bool,
+    *,
+    case_sensitive: bool = False,
+) -> StreamPlan:
     if plan.algorithm == "daba":
         raise RollingError(
             'algorithm="daba" keeps windows in the memory of one process, and those of a stream must outlive '
@@ -93,26 +115,34 @@ def stream_plan(plan: Plan, waits: bool, forget_after: Any, several_processes: b
                 f"forget_after={forget_after!r} is shorter than the window: rows would be missing from it"
             )
     names = "_".join(aggregate.name for aggregate in plan.aggregates)
+    kept = _as_kept(plan, case_sensitive)
     return StreamPlan(
-        plan=plan,
+        plan=kept,
         operator=f"rolling_{names}"[:60],
-        fingerprint=fingerprint(plan),
+        identity=identity_of(kept, schema, waits),
+        rows=schema,
         clock=clock,
         waits=waits,
         forget_after=forgets,
     )
 
 
-def fingerprint(plan: Plan) -> bytes:
-    """Changes with all that a key's windows depend on."""
-    policy = plan.frame.policy
-    described = [
-        [key.name for key in plan.keys],
-        [each.name for each in plan.order],
-        policy.fingerprint(),
-        [[part.name, part.monoid.fingerprint(), part.type.simpleString()] for part in plan.parts],
-    ]
-    return blake2b(pack_value(described), digest_size=8).digest()
+def _as_kept(plan: Plan, case_sensitive: bool) -> Plan:
+    """The plan with columns as the state knows them: by one name, and null where they were not there yet.
+
+    What is observed in a stream needs no column of its own.
+    """
+
+    def kept(columns: tuple[Input, ...]) -> tuple[Input, ...]:
+        return tuple(
+            replace(each, name=column_name(each.name, case_sensitive), nullable=True) for each in columns
+        )
+
+    aggregates = tuple(
+        replace(each, parts=tuple(replace(part, inputs=kept(part.inputs)) for part in each.parts))
+        for each in plan.aggregates
+    )
+    return replace(plan, keys=kept(plan.keys), order=kept(plan.order), aggregates=aggregates, metered=False)
 
 
 def _span(plan: Plan) -> float | None:
@@ -162,19 +192,16 @@ def _type_of_sum(name: str) -> str:
 class _Packing:
     __name__ = "pack_rows"
 
-    def __init__(self, plan: Plan, schema: sql.StructType, marked: sql.StructField | None) -> None:
+    def __init__(self, plan: Plan, schema: RowSchema, marked: sql.StructField | None) -> None:
         self._keys = plan.keys
-        self._schema = arrow_schema(schema, plan.zone)
+        self._schema = schema.arrow
         packed = arrow_schema(packed_schema(marked), plan.zone)
         self._event_time = None
         if marked is not None:
             self._event_time = packed.field(packed_schema(marked).names.index(EVENT_TIME)).type
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in packing.pack(batches, self._keys, self._schema, self._event_time):
-            # in the order of the schema
-            names = [KEY, packing.PLACE, *([] if self._event_time is None else [EVENT_TIME]), ROWS]
-            yield batch.select(names)
+        return packing.pack(batches, self._keys, self._schema, self._event_time)
 
 
 class _Unpacking:

@@ -13,7 +13,7 @@ from mta.monoids.base import Array
 from spark_integration.chunks import TIME, Times
 from spark_integration.columns import Input, in_total_order
 from spark_integration.frames import Clock
-from spark_integration.streaming.packing import concatenated
+from spark_integration.streaming.schema import concatenated
 
 #: Rows of runs are merged until so many bytes of them are in memory, unless more of them overlap.
 MERGED_BYTES = 16 << 20

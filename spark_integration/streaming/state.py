@@ -17,7 +17,8 @@ from mta.columns import decode_column, encode_column
 from mta.monoids.base import Array
 from spark_integration.errors import RollingError
 
-FORMAT = 1
+#: Changes with what states are.
+FORMAT = 2
 
 #: Bytes of a window's rows that stand in the blob, and of the tails of one whose pages are in the store.
 INLINE_ROWS, INLINE_TAILS = 12 << 10, 12 << 10
@@ -46,17 +47,21 @@ class KeyState:
 
 def decode_state(blob: bytes, plan: bytes) -> KeyState:
     content = msgpack.unpackb(blob, strict_map_key=False)
-    if content[0] != FORMAT:
-        raise RollingError(
-            f"the query's checkpoint holds windows of format {content[0]}, and this version reads {FORMAT}: "
-            "start the query with a new checkpoint"
-        )
+    check_format(content[0])
     if content[1] != plan:
         raise RollingError(
-            "the query's checkpoint holds windows of other keys, order, window or aggregates than these: go "
-            "on with those of before, or start the query with a new checkpoint"
+            "the query's checkpoint holds windows of other keys, order, window, watermark or aggregates than "
+            "these: go on with those of before, or start the query with a new checkpoint"
         )
     return KeyState(*content[1:])
+
+
+def check_format(found: int) -> None:
+    if found != FORMAT:
+        raise RollingError(
+            f"the query's checkpoint holds windows of format {found}, and this version reads {FORMAT}: "
+            "start the query with a new checkpoint"
+        )
 
 
 # -- rows of a window that stand in the blob --------------------------------------------------------------

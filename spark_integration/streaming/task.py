@@ -25,8 +25,9 @@ from spark_integration.metrics import Meter
 from spark_integration.peers import Peers
 from spark_integration.program import Plan, Results, programs, without_nulls
 from spark_integration.storage import _directory_name, _local_directory
-from spark_integration.streaming.backlog import HELD_ROWS, Backlog
-from spark_integration.streaming.packing import concatenated
+from spark_integration.streaming.backlog import HELD_ROWS, Backlog, Held
+from spark_integration.streaming.identity import Identity
+from spark_integration.streaming.schema import RowSchema, concatenated
 from spark_integration.streaming.sorting import MemoryRun, Order, Run, merged
 from spark_integration.streaming.spill import Spills, spilled
 from spark_integration.streaming.state import (
@@ -48,7 +49,8 @@ class StreamPlan:
 
     plan: Plan
     operator: str
-    fingerprint: bytes
+    identity: Identity
+    rows: RowSchema
     #: how the time column, the first of the order, becomes times; its windows may not need them
     clock: Clock
     #: whether rows wait until the watermark has passed them
@@ -60,9 +62,9 @@ class StreamPlan:
 class Tools:
     """What all keys of a process share."""
 
-    def __init__(self, stream: StreamPlan, schema: pa.Schema) -> None:
+    def __init__(self, stream: StreamPlan) -> None:
         plan = stream.plan
-        self.stream, self.plan, self.schema = stream, plan, schema
+        self.stream, self.plan = stream, plan
         self.programs = programs(plan)
         self.policies = [without_nulls(plan.frame.policy, program.monoid) for program in self.programs]
         self.appender = Appender(Results(plan))
@@ -91,7 +93,7 @@ class KeyTask:
                 f"{state.name}/rows",
                 store=store,
                 make_hold=self._hold,
-                schema=tools.schema,
+                schema=tools.stream.rows,
                 order=tools.order,
             )
 
@@ -122,7 +124,7 @@ class KeyTask:
         """The rows that are not late, sorted: in the backlog, or as runs."""
         order = self._tools.order
         runs: list[Run] = []
-        held: list[pa.RecordBatch] = []
+        held = Held()
         for batch in batches:
             batch, without = order.timed(batch)
             if without is not None:
@@ -133,12 +135,11 @@ class KeyTask:
             if self._backlog is not None:
                 self._backlog.add(batch)
                 continue
-            held.append(batch)
-            if sum(each.num_rows for each in held) >= HELD_ROWS:
-                runs.extend(spilled(order.sorted(concatenated(held)), order, spills))
-                held = []
-        if held:
-            runs.append(MemoryRun(order.sorted(concatenated(held)), order))
+            held.add(batch)
+            if held.rows >= HELD_ROWS:
+                runs.extend(spilled(order.sorted(concatenated(held.released())), order, spills))
+        if held.rows:
+            runs.append(MemoryRun(order.sorted(concatenated(held.released())), order))
         return runs
 
     def _not_late(self, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -16,8 +16,9 @@ from spark_integration.metrics import STREAM_SUMS
 from spark_integration.planning import make_plan, with_results
 from spark_integration.streaming import function
 from spark_integration.streaming.function import StreamFunction
-from spark_integration.streaming.packing import COUNTS, arrow_schema, pack, unpack
+from spark_integration.streaming.packing import COUNTS, QUERY_KEY, pack, unpack
 from spark_integration.streaming.query import stream_plan
+from spark_integration.streaming.schema import RowSchema, arrow_schema
 from spark_integration.streaming.storage import Place
 from stores import Store
 
@@ -66,8 +67,9 @@ class Simulated:
         spark_schema = schema_of(schema.empty_table())
         plan = make_plan(spark_schema, **{"partition_by": None} | how, store="rocksdb:///unused")
         self._random, self._store = random.Random(seed), store
-        self._plan, self._schema = plan, arrow_schema(spark_schema, "UTC")
-        self._stream = stream_plan(plan, True, forget_after, False)
+        schema_of_rows = RowSchema(spark_schema, "UTC")
+        self._plan, self._schema = plan, schema_of_rows.arrow
+        self._stream = stream_plan(plan, schema_of_rows, True, forget_after, False)
         out = with_results(spark_schema, plan)
         self._out, self._names = arrow_schema(out, "UTC"), out.names
         self._marked = schema.field("o").type
@@ -87,7 +89,7 @@ class Simulated:
             for key, (_, timeout) in self.states.items()
             if key not in arrived and timeout is not None and timeout < watermark
         ]
-        call = StreamFunction(self._stream, self._schema)
+        call = StreamFunction(self._stream)
         if self._chance(0.2):
             # the run ends after some of the keys
             for key in [*arrived, *timed_out][:2]:
@@ -142,4 +144,4 @@ class Simulated:
         return state, rows, late
 
     def blobs(self) -> list[bytes]:
-        return [blob for blob, _ in self.states.values()]
+        return [blob for key, (blob, _) in self.states.items() if key != QUERY_KEY]

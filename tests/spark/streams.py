@@ -20,6 +20,7 @@ from rolled import schema_of
 from mta import monoids, policies
 from mta.manifest import Version, unpack_version
 from spark_integration import rolling
+from spark_integration.streaming.packing import QUERY_KEY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -163,12 +164,12 @@ class Stream:
             self.progress += [each for each in query.recentProgress if each.observedMetrics]
 
     def played(self) -> Played:
-        observed = [next(iter(each.observedMetrics.values())).asDict() for each in self.progress]
-        found = [{name: count or 0 for name, count in each.items()} for each in observed]
+        found = [next(iter(each.observedMetrics.values())).asDict() for each in self.progress]
         with_file = [
             counts for counts, each in zip(found, self.progress, strict=True) if each.numInputRows > 0
         ]
-        keys = self.progress[-1].stateOperators[0].numRowsTotal
+        # one of the states is the query's own
+        keys = self.progress[-1].stateOperators[0].numRowsTotal - 1
         return Played(self.directory, rows_of(self.directory / "out"), found, with_file, keys)
 
     def blobs(self) -> list[bytes]:
@@ -225,9 +226,9 @@ def configured(spark: SparkSession, **settings: Any) -> Iterator[None]:
 
 
 def blobs_of(spark: SparkSession, checkpoint: Path) -> list[bytes]:
-    """What the state store keeps of each key, by Spark's own reader."""
+    """What the state store keeps of each key of rows, by Spark's own reader."""
     rows = spark.read.format("statestore").load(str(checkpoint)).collect()
-    return [bytes(row["value"]["groupState"]["window"]) for row in rows]
+    return [bytes(row["value"]["groupState"]["window"]) for row in rows if bytes(row["key"][0]) != QUERY_KEY]
 
 
 @dataclass

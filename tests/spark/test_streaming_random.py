@@ -54,7 +54,7 @@ def test_random_streams(seed: int) -> None:
         wanted = wanted_with_watermark(files, delay, end=end, **how)
         assert_as_wanted(stream.rows, wanted.rows, list(how["aggregates"]))
         assert stream.late[: len(files)] == wanted.late
-        assert not stream.states
+        assert not stream.blobs()
         collect(store, grace=0)
         assert not list(store.list_keys(""))
         assert not list(store.list_roots())

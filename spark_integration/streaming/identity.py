@@ -1,0 +1,86 @@
+"""What a query is. Its checkpoint keeps it, and each run of the query is compared with it.
+
+It is the state of a key of its own, which each micro-batch with rows brings. So it is versioned with all
+other state: a run that is refused fails its first micro-batch, and leaves the checkpoint as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+
+import msgpack
+from pyspark.sql import types as sql
+
+from mta.packing import pack
+from spark_integration.columns import Input
+from spark_integration.errors import RollingError
+from spark_integration.program import Plan
+from spark_integration.streaming.schema import (
+    RowSchema,
+    changed_type,
+    family,
+    packed_types,
+    unpacked_types,
+    widens,
+)
+from spark_integration.streaming.state import FORMAT, check_format
+
+
+@dataclass(frozen=True)
+class Identity:
+    #: by what people call them: what states depend on, which cannot change
+    parts: Mapping[str, str]
+    #: types of the columns of rows that may wait in the state
+    columns: Mapping[str, sql.DataType]
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Stands for all that cannot change, in the state of each key."""
+        return blake2b(pack(dict(self.parts)), digest_size=8).digest()
+
+    def encode(self) -> bytes:
+        return bytes(msgpack.packb([FORMAT, dict(self.parts), packed_types(self.columns)]))
+
+    def after(self, before: Identity) -> Identity:
+        """What the query is from now on, if it may go on from what it was; RollingError if not."""
+        for part in {**before.parts, **self.parts}:
+            was, now = before.parts.get(part, "nothing"), self.parts.get(part, "nothing")
+            if was != now:
+                raise RollingError(
+                    f"this query's checkpoint was begun with {part}: {was}, and the query is started with "
+                    f"{part}: {now}. Its windows would be wrong: go on as before, or start the query with a "
+                    "new checkpoint"
+                )
+        for name, kind in self.columns.items():
+            old = before.columns.get(name)
+            if old is not None and not widens(old, kind):
+                raise RollingError(changed_type(name, old, kind))
+        # a column that is gone may come back while rows with it still wait
+        return replace(self, columns={**before.columns, **self.columns})
+
+
+def decode_identity(data: bytes) -> Identity:
+    version, *content = msgpack.unpackb(data, strict_map_key=False)
+    check_format(version)
+    parts, columns = content
+    return Identity(parts, unpacked_types(columns))
+
+
+def identity_of(plan: Plan, schema: RowSchema, waits: bool) -> Identity:
+    frame = plan.frame
+    parts = {
+        "partition_by": _columns(plan.keys),
+        "order_by": _columns(plan.order),
+        "window": f"{frame.policy.fingerprint()}{', rows of one time see each other' if frame.peers else ''}",
+        "watermark": f"on {plan.order[0].name!r}" if waits else "none",
+        "aggregates": "; ".join(
+            f"{part.name} = {part.monoid.fingerprint()} of {_columns(part.inputs)}" for part in plan.parts
+        ),
+    }
+    return Identity(parts, schema.types if waits else {})
+
+
+def _columns(columns: Sequence[Input]) -> str:
+    return ", ".join(f"{each.name!r} ({family(each.type)})" for each in columns) or "nothing"

@@ -1,0 +1,196 @@
+"""Rows with their schema, so that a query finds its columns by name when it is started with others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgpack
+import pyarrow as pa
+from pyspark.sql import types as sql
+
+from mta.packing import pack
+from spark_integration.errors import RollingError, UnsupportedColumn
+from spark_integration.results import arrow_type
+
+#: Whole numbers, from the narrowest to the widest.
+_WHOLE = (sql.ByteType, sql.ShortType, sql.IntegerType, sql.LongType)
+_DIGITS = {sql.ByteType: 3, sql.ShortType: 5, sql.IntegerType: 10, sql.LongType: 20}
+
+
+def arrow_schema(schema: sql.StructType, zone: str) -> pa.Schema:
+    """Columns go by their places, since any name is a name of a DataFrame."""
+    return pa.schema(
+        [pa.field(f"c{number}", _arrow(each, zone)) for number, each in enumerate(schema.fields)]
+    )
+
+
+def _arrow(field: sql.StructField, zone: str) -> pa.DataType:
+    try:
+        return arrow_type(field.dataType, zone)
+    except Exception as error:  # what pyspark raises differs between its versions
+        raise UnsupportedColumn(
+            f"column {field.name!r} is of type {field.dataType.simpleString()}, which Spark does not hand to "
+            "Python: drop it, or cast it to a number or text"
+        ) from error
+
+
+class RowSchema:
+    """The columns of the rows of a stream: names as the state knows them, and types."""
+
+    def __init__(self, schema: sql.StructType, zone: str, *, sensitive: bool = True) -> None:
+        self.types = {column_name(each.name, sensitive): each.dataType for each in schema.fields}
+        if len(self.types) < len(schema.fields):
+            names = [column_name(each.name, sensitive) for each in schema.fields]
+            twice = sorted({name for name in names if names.count(name) > 1})
+            raise RollingError(
+                f"several columns are named {', '.join(map(repr, twice))}, and a stream keeps its columns by "
+                "name: rename or drop all but one of each"
+            )
+        self.zone = zone
+        self.arrow = arrow_schema(schema, zone)
+        #: what goes before rows
+        self.packed = packed_types(self.types)
+
+    def __len__(self) -> int:
+        return len(self.types)
+
+    # -- bytes ------------------------------------------------------------------------------------------
+
+    def with_schema(self, batch: pa.RecordBatch) -> bytes:
+        """Rows as bytes that can be read whatever the schema will be."""
+        data: bytes = msgpack.packb([self.packed, serialized(batch)])
+        return data
+
+    def read(self, data: bytes | memoryview) -> pa.RecordBatch:
+        """What `with_schema` gave to this or another schema, with the columns of this one.
+
+        Columns that were not there then are null.
+        """
+        packed, rows = msgpack.unpackb(data)
+        if packed == self.packed:
+            return deserialized(rows, self.arrow)
+        names, arrow = _opened(packed, self.zone)
+        batch = deserialized(rows, arrow)
+        columns = [
+            self._column(batch, names.get(name), name, field)
+            for name, field in zip(self.types, self.arrow, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.arrow)
+
+    def _column(
+        self, batch: pa.RecordBatch, found: tuple[int, sql.DataType] | None, name: str, field: pa.Field
+    ) -> pa.Array:
+        if found is None:
+            return pa.nulls(batch.num_rows, field.type)
+        place, old = found
+        if not widens(old, self.types[name]):
+            raise RollingError(changed_type(name, old, self.types[name]))
+        column = batch.column(place)
+        return column if column.type == field.type else column.cast(field.type)
+
+
+@lru_cache
+def _opened(packed: bytes, zone: str) -> tuple[Mapping[str, tuple[int, sql.DataType]], pa.Schema]:
+    """Places and types of columns by name, and their Arrow schema."""
+    types = unpacked_types(packed)
+    schema = sql.StructType([sql.StructField(name, kind) for name, kind in types.items()])
+    places = {name: (place, kind) for place, (name, kind) in enumerate(types.items())}
+    return places, arrow_schema(schema, zone)
+
+
+def column_name(name: str, sensitive: bool) -> str:
+    """A column's name in the state, one for all that Spark takes for one."""
+    return name if sensitive else name.lower()
+
+
+def packed_types(types: Mapping[str, sql.DataType]) -> bytes:
+    return pack([[name, kind.jsonValue()] for name, kind in types.items()])
+
+
+def unpacked_types(packed: bytes) -> dict[str, sql.DataType]:
+    fields = [
+        {"name": name, "type": kind, "nullable": True, "metadata": {}}
+        for name, kind in msgpack.unpackb(packed, strict_map_key=False)
+    ]
+    schema = sql.StructType.fromJson({"type": "struct", "fields": fields})
+    return {each.name: each.dataType for each in schema.fields}
+
+
+def serialized(batch: pa.RecordBatch) -> bytes:
+    data: bytes = batch.serialize().to_pybytes()
+    return data
+
+
+def deserialized(data: Any, schema: pa.Schema) -> pa.RecordBatch:
+    return pa.ipc.read_record_batch(pa.py_buffer(data), schema)
+
+
+def concatenated(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    columns = [
+        pa.concat_arrays([batch.column(index) for batch in batches])
+        for index in range(batches[0].num_columns)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=batches[0].schema)
+
+
+# -- types that change ------------------------------------------------------------------------------------
+
+
+def changed_type(name: str, old: sql.DataType, new: sql.DataType) -> str:
+    return (
+        f"column {name!r} was {old.simpleString()} in the rows that this query keeps, and is now "
+        f"{new.simpleString()}, which does not hold all of its values: cast it back, or start the query with "
+        "a new checkpoint"
+    )
+
+
+def widens(old: sql.DataType, new: sql.DataType) -> bool:
+    """Whether each value of a type is one of another, in any session: what Delta's tables widen."""
+    if isinstance(old, sql.StructType) and isinstance(new, sql.StructType):
+        names = {each.name: each.dataType for each in new.fields}
+        return all(each.name in names and widens(each.dataType, names[each.name]) for each in old.fields)
+    if isinstance(old, sql.ArrayType) and isinstance(new, sql.ArrayType):
+        return widens(old.elementType, new.elementType) and old.containsNull <= new.containsNull
+    if isinstance(old, sql.MapType) and isinstance(new, sql.MapType):
+        holds_nulls = old.valueContainsNull <= new.valueContainsNull
+        return widens(old.keyType, new.keyType) and widens(old.valueType, new.valueType) and holds_nulls
+    if isinstance(old, sql.StringType) and isinstance(new, sql.StringType):
+        return True
+    return old == new or _widens_plain(old, new)
+
+
+def _widens_plain(old: sql.DataType, new: sql.DataType) -> bool:
+    if isinstance(old, _WHOLE):
+        if isinstance(new, _WHOLE):
+            return _WHOLE.index(type(old)) <= _WHOLE.index(type(new))
+        if isinstance(new, sql.DecimalType):
+            return new.precision - new.scale >= _DIGITS[type(old)]
+        return isinstance(new, sql.DoubleType) and not isinstance(old, sql.LongType)
+    if isinstance(old, sql.DecimalType) and isinstance(new, sql.DecimalType):
+        return new.scale >= old.scale and new.precision - new.scale >= old.precision - old.scale
+    if isinstance(old, sql.FloatType):
+        return isinstance(new, sql.DoubleType)
+    return isinstance(old, sql.DateType) and isinstance(new, sql.TimestampNTZType)
+
+
+def family(kind: sql.DataType) -> str:
+    """What a type is to keys, times and windows, which keep the same of all types of a family."""
+    if isinstance(kind, sql.IntegralType):
+        return "whole number"
+    if isinstance(kind, (sql.FloatType, sql.DoubleType)):
+        return "real number"
+    if isinstance(kind, sql.StringType):
+        return "string"
+    if isinstance(kind, sql.DecimalType):
+        return "decimal"
+    if isinstance(kind, sql.StructType):
+        return f"struct<{', '.join(f'{each.name}: {family(each.dataType)}' for each in kind.fields)}>"
+    if isinstance(kind, sql.ArrayType):
+        return f"array<{family(kind.elementType)}>"
+    if isinstance(kind, sql.MapType):
+        return f"map<{family(kind.keyType)}, {family(kind.valueType)}>"
+    return kind.simpleString()
