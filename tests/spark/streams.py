@@ -104,6 +104,14 @@ def make_files(seed: int, count: int, rows: int = 70) -> list[pa.Table]:
     return files
 
 
+def seconds_of(first: int, seconds: list[int], **columns: Any) -> pa.Table:
+    """Rows from a number on, at these seconds."""
+    times = [dt.datetime.fromtimestamp(START + second, dt.UTC) for second in seconds]
+    numbers = range(first, first + len(seconds))
+    found = {NUMBER: pa.array(numbers, pa.int64()), "o": pa.array(times, pa.timestamp("us", "UTC"))}
+    return pa.table(found | columns)
+
+
 # -- playing ----------------------------------------------------------------------------------------------
 
 
@@ -152,9 +160,10 @@ class Stream:
         return df if delay is None else df.withWatermark("o", delay)
 
     def run(self, **changed: Any) -> None:
-        """Until all files there are were taken in."""
+        """Until all files there are were taken in; `select` makes the DataFrame of the one over the files."""
         how = self.how | changed
-        out = rolling(self.source(how.pop("delay", None)), **how)
+        select = how.pop("select", lambda df: df)
+        out = rolling(select(self.source(how.pop("delay", None))), **how)
         writer = out.writeStream.format("parquet").trigger(availableNow=True)
         query = writer.start(str(self.directory / "out"), checkpointLocation=str(self.checkpoint))
         try:

@@ -16,7 +16,19 @@ import pytest
 import servers
 from pyspark.errors import StreamingQueryException
 from stream_reference import assert_as_wanted, wanted_with_watermark, wanted_without_watermark
-from streams import AGGREGATES, NUMBER, POLICY, START, Row, Stream, configured, make_files, opened, play
+from streams import (
+    AGGREGATES,
+    NUMBER,
+    POLICY,
+    START,
+    Row,
+    Stream,
+    configured,
+    make_files,
+    opened,
+    play,
+    seconds_of,
+)
 
 from mta import monoids
 from spark_integration import rolling
@@ -188,14 +200,6 @@ def test_without_a_watermark_rows_come_out_at_once(
 
 
 # -- the state and the store ------------------------------------------------------------------------------
-
-
-def seconds_of(first: int, seconds: list[int], **columns: Any) -> pa.Table:
-    """Rows from a number on, at these seconds."""
-    times = [dt.datetime.fromtimestamp(START + second, dt.UTC) for second in seconds]
-    numbers = range(first, first + len(seconds))
-    found = {NUMBER: pa.array(numbers, pa.int64()), "o": pa.array(times, pa.timestamp("us", "UTC"))}
-    return pa.table(found | columns)
 
 
 @pytest.mark.redis
