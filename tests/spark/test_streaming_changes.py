@@ -222,7 +222,7 @@ def test_a_column_that_comes_back_is_of_the_type_that_rows_may_wait_with() -> No
     without = identity(table=rows(0).drop("y")).after(identity())
     decoded = decode_identity(without.encode())
     assert decoded == without
-    with pytest.raises(RollingError, match="column 'y' was double in .* is now string"):
+    with pytest.raises(RollingError, match=r"column 'y' was double in .* is now string"):
         identity(table=of_type("y", pa.string())).after(decoded)
     assert identity().after(decoded).columns == without.columns
 
