@@ -64,19 +64,25 @@ class Simulated:
     def __init__(
         self, schema: pa.Schema, store: Store, seed: int, *, forget_after: str | None = None, **how: Any
     ) -> None:
-        spark_schema = schema_of(schema.empty_table())
-        plan = make_plan(spark_schema, **{"partition_by": None} | how, store="rocksdb:///unused")
         self._random, self._store = random.Random(seed), store
-        schema_of_rows = RowSchema(spark_schema, "UTC")
-        self._plan, self._schema = plan, schema_of_rows.arrow
-        self._stream = stream_plan(plan, schema_of_rows, True, forget_after, False)
-        out = with_results(spark_schema, plan)
-        self._out, self._names = arrow_schema(out, "UTC"), out.names
-        self._marked = schema.field("o").type
+        self._how, self._forget_after = how, forget_after
+        self.start(schema)
         self.states: dict[bytes, tuple[bytes, int | None]] = {}
         self.late: list[int] = []
         self.rows: dict[int, Row] = {}
         self.batch = self.run = 0
+
+    def start(self, schema: pa.Schema, **changed: Any) -> None:
+        """The query as it is from now on."""
+        spark_schema = schema_of(schema.empty_table())
+        how = {"partition_by": None} | self._how | changed
+        plan = make_plan(spark_schema, **how, store="rocksdb:///unused")
+        schema_of_rows = RowSchema(spark_schema, "UTC")
+        self._plan, self._schema = plan, schema_of_rows.arrow
+        self._stream = stream_plan(plan, schema_of_rows, True, self._forget_after, False)
+        out = with_results(spark_schema, plan)
+        self._out, self._names = arrow_schema(out, "UTC"), out.names
+        self._marked = schema.field("o").type
 
     def play(self, file: pa.Table | None, watermark: int) -> None:
         """One micro-batch."""

@@ -20,9 +20,10 @@ from rolled import schema_of
 from streams import NUMBER, Stream, configured, seconds_of
 
 from mta import monoids, policies
-from spark_integration import storage
+from spark_integration import rolling, storage
 from spark_integration.columns import Input
-from spark_integration.errors import RollingError
+from spark_integration.errors import RollingError, UnsupportedColumn
+from spark_integration.metrics import STREAM_SUMS, Metrics
 from spark_integration.planning import make_plan
 from spark_integration.streaming import keys
 from spark_integration.streaming.identity import Identity, decode_identity
@@ -354,3 +355,93 @@ def test_times_as_keys_go_on_in_another_session_zone(spark: SparkSession, tmp_pa
     found = raw_rows(stream)
     assert [row["n"] for row in found] == list(range(1, 31))
     assert {row["newest"] for row in found} == {noon}
+
+
+# -- names, types and places ------------------------------------------------------------------------------
+
+
+def test_names_may_have_dots_and_backticks_and_differ_by_case(
+    spark: SparkSession, tmp_path: Path, store: str
+) -> None:
+    """And rows without a time are given the same columns, whatever is observed."""
+    file = seconds_of(0, list(range(20)), k=["a", "b"] * 10, x=[1.0] * 20, y=[100.0] * 20)
+    times = [None if number % 10 == 9 else time for number, time in enumerate(file["o"].to_pylist())]
+    place = file.schema.names.index("o")
+    file = file.set_column(place, "o", pa.array(times, pa.timestamp("us", "UTC")))
+    names = {"k": "a `key`", "x": "v.x", "y": "V.X", "o": "o.clock"}
+
+    def renamed(df: DataFrame) -> DataFrame:
+        for old, new in names.items():
+            df = df.withColumnRenamed(old, new)
+        return df
+
+    metrics = Metrics("of rows")
+    stream = Stream(
+        spark,
+        tmp_path / "stream",
+        file.schema,
+        store=store,
+        select=renamed,
+        delay="5 seconds",
+        metrics=metrics,
+        partition_by="a `key`",
+        order_by="o.clock",
+        rows=100,
+        aggregates={"sum.small": monoids.Sum("v.x"), "sum.large": monoids.Sum("V.X")},
+    )
+    stream.add(file)
+    with configured(spark, caseSensitive="true"):
+        stream.run()
+    found = raw_rows(stream)
+    assert [row[NUMBER] for row in found] == [*range(14), 19]
+    for row in found:
+        number = row[NUMBER]
+        # the tenth row, which is of b, has no time
+        length = 1 if row["o.clock"] is None else number // 2 + 1 - (number in (11, 13))
+        assert (row["sum.small"], row["sum.large"]) == (length, 100.0 * length), row
+    assert all(set(each.observedMetrics) == {"of rows"} for each in stream.progress)
+    assert stream.played().total("rows") == 15
+
+
+def test_what_is_observed_is_never_null(spark: SparkSession, tmp_path: Path, store: str) -> None:
+    stream = Stream(
+        spark,
+        tmp_path / "stream",
+        rows(0).schema,
+        store=store,
+        delay="1 hour",
+        order_by="o",
+        rows=5,
+        aggregates={"n": monoids.Count()},
+    )
+    stream.add(rows(0))
+    stream.run()
+    counts = [each.observedMetrics["rolling_n"].asDict() for each in stream.progress]
+    assert counts
+    for each in counts:
+        assert each.keys() == set(STREAM_SUMS)
+        assert each["rows"] == each["late"] == 0
+        assert None not in each.values()
+
+
+REFUSED: dict[str, tuple[str, type[Exception], str]] = {
+    "interval of months": (
+        "make_ym_interval(1, 2) AS i",
+        UnsupportedColumn,
+        "column 'i' is of type interval year",
+    ),
+    "interval": ("make_interval(1, 2) AS i", UnsupportedColumn, "column 'i' is of type interval, "),
+    "name twice": ("value AS timestamp", RollingError, "columns are named 'timestamp', and a stream keeps"),
+    "name but for its case": ("value AS Timestamp", RollingError, "columns are named 'timestamp', and"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_columns_that_a_stream_cannot_keep_are_refused_in_one_line(
+    spark: SparkSession, store: str, what: str
+) -> None:
+    expression, kind, message = REFUSED[what]
+    df = spark.readStream.format("rate").load().selectExpr("timestamp", "value", "timestamp AS o", expression)
+    with pytest.raises(kind, match=message) as caught:
+        rolling(df, order_by="o", rows=5, aggregates={"n": monoids.Count()}, store=store)
+    assert "\n" not in str(caught.value)

@@ -9,6 +9,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from simulated import Simulated
 from stream_reference import assert_as_wanted, wanted_with_watermark, watermarks
@@ -58,6 +59,73 @@ def test_random_streams(seed: int) -> None:
         collect(store, grace=0)
         assert not list(store.list_keys(""))
         assert not list(store.list_roots())
+
+
+def in_any_order(rng: np.random.Generator, table: pa.Table) -> pa.Table:
+    return table.select(rng.permutation(table.column_names).tolist())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_columns_change_while_rows_of_before_wait(seed: int) -> None:
+    """Most rows wait in documents, some of which are passed on in part before the columns change."""
+    rng = np.random.default_rng(seed)
+    how: dict[str, Any] = {
+        "partition_by": ["f", "k"],
+        "order_by": ["o", "tie"],
+        "window": "50 seconds",
+        "aggregates": {name: AGGREGATES[name] for name in ("sum_x", "min_i", "last_s", "newest", "count")},
+        "page_size": 4,
+    }
+    files = make_files(seed, 6, 120)
+    played = []
+    for number, file in enumerate(files):
+        old = number < 3
+        file = in_any_order(rng, file)
+        if old:
+            # its values are quarters
+            file = file.set_column(file.column_names.index("x"), "x", file["x"].cast(pa.float32()))
+        new = pa.array([f"{number}"] * file.num_rows)
+        wide = pa.array([number] * file.num_rows, pa.int16() if old else pa.float64())
+        file = file.add_column(int(rng.integers(8)), "old" if old else "new", new)
+        played.append(file.add_column(int(rng.integers(8)), "wide", wide))
+    with open_store(f"memory:{uuid.uuid4().hex}") as store, documents_of(100, 5):
+        stream = Simulated(played[0].schema, store, seed, **how)
+        marks = watermarks(files, 90_000)
+        for file, mark in zip(played, marks, strict=False):
+            stream.start(file.schema)
+            stream.play(file, mark)
+        end = (START + 3600) * 1000
+        for later in range(6):
+            stream.play(None, end + later)
+        wanted = wanted_with_watermark(files, 90_000, end=end, **how)
+        assert_as_wanted(stream.rows, wanted.rows, ["x", "i", "s", "k", *how["aggregates"]])
+        waited = 0
+        for number, row in stream.rows.items():
+            of_file = number // 120
+            assert row["wide"] == of_file
+            assert row.get("new") == (f"{of_file}" if of_file >= 3 else None)
+            waited += of_file < 3 and "new" in row
+        assert waited > 50
+        collect(store, grace=0)
+        assert not list(store.list_keys(""))
+
+
+def test_rows_that_are_held_are_counted_once() -> None:
+    """However many batches they come in."""
+    looked = 0
+
+    class Batch:
+        @property
+        def num_rows(self) -> int:
+            nonlocal looked
+            looked += 1
+            return 2
+
+    held = backlog.Held()
+    for _ in range(1000):
+        held.add(Batch())
+        assert held.rows <= backlog.HELD_ROWS
+    assert (looked, held.rows, len(held.released()), held.rows) == (1000, 2000, 1000, 0)
 
 
 @contextmanager
