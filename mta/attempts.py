@@ -61,6 +61,8 @@ class AttemptHold:
         self._lock = threading.RLock()
         self._claimed = False
         self._renewed = 0.0
+        #: whether there may be pages of an attempt that is gone, which nobody names
+        self.beside_gone = False
         self.extents: Extents | None = (
             Extents(((0, None),), self._shift) if base is None else replace(base.extents, shift=self._shift)
         )
@@ -123,6 +125,7 @@ class AttemptHold:
             )
         kept = tuple(each for each in root.attempts if self._may_count(each))
         now = self._store.now()
+        self.beside_gone = any(each.version is None and is_gone(each, now) for each in kept)
         epoch = next_epoch(root.epoch, now)
         if self._goes_on(root):
             epoch = root.epoch

@@ -1,6 +1,6 @@
 """What an operator does to the windows in a store: list, inspect, verify, clear away, remove."""
 
-from mta.operations.collect import Collected, collect, remove
+from mta.operations.collect import Collected, collect, collect_window, remove
 from mta.operations.expressions import BadExpression, monoid_from_text
 from mta.operations.survey import Inspection, Summary, inspect, survey
 from mta.operations.verify import Report, verify
@@ -12,6 +12,7 @@ __all__ = [
     "Report",
     "Summary",
     "collect",
+    "collect_window",
     "inspect",
     "monoid_from_text",
     "remove",

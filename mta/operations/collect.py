@@ -68,6 +68,13 @@ def collect(store: Store, *, dry_run: bool = False, grace: float = GRACE) -> lis
     return [found for _, found in sorted(collector.found.items())]
 
 
+def collect_window(store: Store, name: str) -> None:
+    """`collect` for one window."""
+    collector = _Collector(store, False, GRACE)
+    collector.visit_root(name)
+    collector.visit_keys(store.list_keys(pages_of(name)))
+
+
 def remove(store: Store, name: str) -> Collected:
     """Removes a window with all its pages, whoever has it: its writer is fenced at its next commit."""
     result = Collected(name)

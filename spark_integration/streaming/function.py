@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from mta.attempts import retire
+from spark_integration.endings import end_tidily
 from spark_integration.metrics import STREAM_SUMS, Meter
 from spark_integration.streaming.backlog import has_rows
 from spark_integration.streaming.identity import decode_identity
@@ -44,6 +45,7 @@ class StreamFunction:
             return
         if self._tools is None:
             self._tools = Tools(self._stream)
+        end_tidily()
         place = Place.here()
         plan = self._stream.plan
         meter = Meter(on=True, sums=STREAM_SUMS)

@@ -40,7 +40,7 @@ from spark_integration.streaming.state import (
 )
 from spark_integration.streaming.storage import LEASE, Place
 from spark_integration.task import Appender, run
-from stores import Store
+from stores import Store, StoreError
 
 
 @dataclass
@@ -237,7 +237,17 @@ class KeyTask:
             state.backlog, version = self._backlog.save(self._place.batch)
             if version is not None:
                 self._is_stored(f"{state.name}/rows")
+        self._clear_up_after_others()
         return state
+
+    def _clear_up_after_others(self) -> None:
+        """Removes what attempts at the windows of this key have left that are surely gone."""
+        for name, hold in self._holds.items():
+            if hold.beside_gone:
+                from mta.operations import collect_window  # which few tasks need
+
+                with suppress(StoreError):
+                    collect_window(self._store, name)
 
     def _saved(self, group: Group, name: str) -> list[Any]:
         if group.window is None:
