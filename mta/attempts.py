@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from mta import leases
-from mta.errors import Fenced
+from mta.errors import Fenced, PagesLost
 from mta.manifest import (
     DOCUMENTS,
     PART,
@@ -82,6 +82,8 @@ class AttemptHold:
                 return
             while True:
                 found = self._read()
+                if found is None:
+                    self._check_not_lost()
                 root, token = found or (self.root, None)
                 claimed, epoch = self._with_me(root)
                 try:
@@ -114,6 +116,14 @@ class AttemptHold:
                 until = self._store.now() + self._lease
                 self._change(lambda mine: replace(mine, lease=until))
                 self._renewed = time.monotonic()
+
+    def _check_not_lost(self) -> None:
+        """Where there is no root, there must be no pages of the version that this attempt goes on from."""
+        if self._base is not None and any(True for _ in self._base.keys(self._name)):
+            raise PagesLost(
+                f"the window {self._name!r} has pages, and none are in {self._store!r}: it was removed or "
+                "lost, or this is not the store that was written to"
+            )
 
     def _with_me(self, root: Root) -> tuple[Root, int]:
         later = [each for each in root.attempts if each.batch > self._batch]

@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from mta import AmortizedMTA, Fenced, LogMTA, PagesLost, attempts, checkpoint, monoids, policies
 from mta.attempts import AttemptHold, retire
 from mta.manifest import Attempt, Root, Version, decode_root
-from mta.operations import collect
+from mta.operations import collect, collect_window
 from mta.ownership import this_process
 from mta.versioned import open_version, save_version
 from mta.window import MonoidTreeAggregator
@@ -286,7 +286,8 @@ def test_a_batch_is_replayed_after_a_kill(
         replay.push("klmnop")
         version = replay.publish()
         assert left < keys_of(store, name)
-        collect(store, grace=0)
+        assert replay.hold.beside_gone
+        collect_window(store, name)
         assert keys_of(store, name) == named(name, base, version)
         assert [each.run for each in root_of(store, name).attempts] == ["next"]
         assert text_of(store, name, version) == "abcdefghijklmnop"
@@ -351,6 +352,18 @@ def test_a_zombie_does_not_bring_a_retired_window_back(store: Store, name: str) 
     collect(store, grace=0)
     assert not keys_of(store, name)
     assert store.read_root(name) is None
+
+
+def test_a_window_does_not_go_on_in_another_store(store: Store, name: str) -> None:
+    base = first_version(store, name, "abcdef")
+    with open_store(f"memory:{uuid.uuid4().hex}") as other:
+        wrong = AttemptHold(other, name, 2, base, batch=1, run="run", lease=HOUR)
+        with pytest.raises(PagesLost, match="has pages, and none are in"):
+            wrong.claim()
+        assert other.read_root(name) is None
+    right = begun(store, name, base, batch=1, text="abcdef")
+    right.push("gh")
+    assert text_of(store, name, right.publish()) == "abcdefgh"
 
 
 # -- everything at random ---------------------------------------------------------------------------------
