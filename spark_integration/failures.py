@@ -18,7 +18,7 @@ import spark_integration
 from mta.errors import WindowError
 from spark_integration.chunks import Chunk
 from spark_integration.columns import Input
-from spark_integration.errors import DataError, TaskStoreError
+from spark_integration.errors import DataError, RollingError, TaskStoreError
 from stores import StoreError
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ def said_in_one_line(url: str) -> Iterator[None]:
     except StoreError as error:
         _hide_stack()
         raise TaskStoreError(_with_what_to_set(url, error)) from error
-    except (DataError, WindowError, MemoryError):
+    except (DataError, RollingError, WindowError, MemoryError):
         _hide_stack()
         raise
 

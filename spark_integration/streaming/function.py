@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark import TaskContext
 
 from mta.attempts import retire
-from spark_integration.endings import end_tidily
+from spark_integration.failures import said_in_one_line
 from spark_integration.metrics import STREAM_SUMS, Meter
+from spark_integration.signals import cleaned_up
 from spark_integration.streaming.backlog import has_rows
 from spark_integration.streaming.identity import decode_identity
 from spark_integration.streaming.packing import PLACE, QUERY_KEY, ROWS, packed_counts
@@ -40,12 +43,20 @@ class StreamFunction:
     def __call__(
         self, key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
-        if bytes(key[0]) == QUERY_KEY:
-            self._compare(frames, state)
-            return
+        with (
+            cleaned_up() if TaskContext.get() is not None else nullcontext(),
+            said_in_one_line(self._stream.plan.store),
+        ):
+            if bytes(key[0]) == QUERY_KEY:
+                self._compare(frames, state)
+            else:
+                yield from self._rows(key, frames, state)
+
+    def _rows(
+        self, key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: GroupState
+    ) -> Iterator[pd.DataFrame]:
         if self._tools is None:
             self._tools = Tools(self._stream)
-        end_tidily()
         place = Place.here()
         plan = self._stream.plan
         meter = Meter(on=True, sums=STREAM_SUMS)

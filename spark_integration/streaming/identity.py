@@ -83,4 +83,7 @@ def identity_of(plan: Plan, schema: RowSchema, waits: bool) -> Identity:
 
 
 def _columns(columns: Sequence[Input]) -> str:
-    return ", ".join(f"{each.name!r} ({family(each.type)})" for each in columns) or "nothing"
+    kinds = ("any type" if each.presence else family(each.type) for each in columns)
+    return (
+        ", ".join(f"{each.name!r} ({kind})" for each, kind in zip(columns, kinds, strict=True)) or "nothing"
+    )

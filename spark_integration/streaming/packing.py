@@ -42,10 +42,10 @@ def packed_schema(event_time: sql.StructField | None) -> sql.StructType:
 
 
 def pack(
-    batches: Iterable[pa.RecordBatch],
     keys: Sequence[Input],
     schema: pa.Schema,
     event_time: pa.DataType | None,
+    batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """A row for each key of each batch, and one for the query."""
     context = TaskContext.get()
@@ -77,7 +77,7 @@ def _packed(
 
 
 def unpack(
-    batches: Iterable[pa.RecordBatch], schema: pa.Schema, names: Sequence[str]
+    schema: pa.Schema, names: Sequence[str], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Rows again, several packed ones in a batch; in the end one that is no row, with what was counted."""
     held: list[pa.RecordBatch] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,15 +12,17 @@ from spark_integration.columns import Input
 from spark_integration.errors import RollingError, StoreNotUsable
 from spark_integration.frames import clock_of, span_of
 from spark_integration.metrics import STREAM_SUMS, Metrics
+from spark_integration.naming import numbered
 from spark_integration.planning import with_results
 from spark_integration.program import Plan
+from spark_integration.results import arrow_type
 from spark_integration.storage import embedded_in
-from spark_integration.streaming import packing
 from spark_integration.streaming.function import StreamFunction
 from spark_integration.streaming.identity import identity_of
-from spark_integration.streaming.packing import COUNTS, EVENT_TIME, KEY, ROWS, packed_schema
+from spark_integration.streaming.packing import COUNTS, KEY, ROWS, pack, packed_schema, unpack
 from spark_integration.streaming.schema import RowSchema, arrow_schema, column_name
 from spark_integration.streaming.task import StreamPlan
+from spark_integration.workers import for_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,9 +54,9 @@ def rolling_stream(
     elif forget_after is not None:
         timeout = GroupStateTimeout.ProcessingTimeTimeout
     out = _nullable(with_results(df.schema, plan))
-    # mapInArrow looks its columns up by names that it does not quote; tasks go by their places
-    renamed = df.toDF(*(f"c{number}" for number in range(len(schema))))
-    packed = renamed.mapInArrow(_Packing(plan, schema, marked), packed_schema(marked))
+    # tasks go by places
+    packing = for_workers("pack_rows", pack, plan.keys, schema.arrow, _mark_type(marked, plan.zone))
+    packed = numbered(df).mapInArrow(packing, packed_schema(marked))
     answered = packed.groupBy(packed[KEY]).applyInPandasWithState(
         StreamFunction(stream),
         sql.StructType([sql.StructField(ROWS, sql.BinaryType())]),
@@ -64,7 +65,7 @@ def rolling_stream(
         timeout,
     )
     counts = sql.StructField(COUNTS, sql.ArrayType(sql.DoubleType(), containsNull=False))
-    unpacking = _Unpacking(arrow_schema(out, plan.zone), out.names)
+    unpacking = for_workers("unpack_rows", unpack, arrow_schema(out, plan.zone), out.names)
     rows = answered.mapInArrow(unpacking, sql.StructType([*out.fields, counts]))
     column = rows[COUNTS]
     sums = (
@@ -189,26 +190,5 @@ def _type_of_sum(name: str) -> str:
     return "double" if name.startswith("seconds") else "bigint"
 
 
-class _Packing:
-    __name__ = "pack_rows"
-
-    def __init__(self, plan: Plan, schema: RowSchema, marked: sql.StructField | None) -> None:
-        self._keys = plan.keys
-        self._schema = schema.arrow
-        packed = arrow_schema(packed_schema(marked), plan.zone)
-        self._event_time = None
-        if marked is not None:
-            self._event_time = packed.field(packed_schema(marked).names.index(EVENT_TIME)).type
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return packing.pack(batches, self._keys, self._schema, self._event_time)
-
-
-class _Unpacking:
-    __name__ = "unpack_rows"
-
-    def __init__(self, schema: pa.Schema, names: list[str]) -> None:
-        self._schema, self._names = schema, names
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return packing.unpack(batches, self._schema, self._names)
+def _mark_type(marked: sql.StructField | None, zone: str) -> pa.DataType | None:
+    return None if marked is None else arrow_type(marked.dataType, zone)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import types as sql
 
 from mta.packing import pack
-from spark_integration.errors import RollingError, UnsupportedColumn
+from spark_integration.errors import RollingError
 from spark_integration.results import arrow_type
 
 #: Whole numbers, from the narrowest to the widest.
@@ -21,19 +21,8 @@ _DIGITS = {sql.ByteType: 3, sql.ShortType: 5, sql.IntegerType: 10, sql.LongType:
 
 def arrow_schema(schema: sql.StructType, zone: str) -> pa.Schema:
     """Columns go by their places, since any name is a name of a DataFrame."""
-    return pa.schema(
-        [pa.field(f"c{number}", _arrow(each, zone)) for number, each in enumerate(schema.fields)]
-    )
-
-
-def _arrow(field: sql.StructField, zone: str) -> pa.DataType:
-    try:
-        return arrow_type(field.dataType, zone)
-    except Exception as error:  # what pyspark raises differs between its versions
-        raise UnsupportedColumn(
-            f"column {field.name!r} is of type {field.dataType.simpleString()}, which Spark does not hand to "
-            "Python: drop it, or cast it to a number or text"
-        ) from error
+    kinds = (arrow_type(field.dataType, zone) for field in schema.fields)
+    return pa.schema([pa.field(f"c{number}", kind) for number, kind in enumerate(kinds)])
 
 
 class RowSchema:

@@ -19,11 +19,12 @@ from mta.manifest import Version, pack_version, unpack_version
 from mta.monoids.base import Array
 from mta.versioned import open_version, save_version
 from spark_integration.chunks import Chunk, Times, chunks
+from spark_integration.failures import Blame
 from spark_integration.frames import Clock
 from spark_integration.group import SHORT_WINDOW, Group
 from spark_integration.metrics import Meter
 from spark_integration.peers import Peers
-from spark_integration.program import Plan, Results, programs, without_nulls
+from spark_integration.program import Plan, Program, Results, programs, without_nulls
 from spark_integration.storage import _directory_name, _local_directory
 from spark_integration.streaming.backlog import HELD_ROWS, Backlog, Held
 from spark_integration.streaming.identity import Identity
@@ -67,7 +68,8 @@ class Tools:
         self.stream, self.plan = stream, plan
         self.programs = programs(plan)
         self.policies = [without_nulls(plan.frame.policy, program.monoid) for program in self.programs]
-        self.appender = Appender(Results(plan))
+        self.blame = Blame(plan.keys, plan.order)
+        self.appender = Appender(Results(plan), self.blame)
         self.order = Order(plan.order, stream.clock)
         wanted = {source.index for program in self.programs for source in program.inputs}
         self.wanted = sorted(wanted | {plan.order[0].index})
@@ -126,7 +128,7 @@ class KeyTask:
         runs: list[Run] = []
         held = Held()
         for batch in batches:
-            batch, without = order.timed(batch)
+            batch, without = self._timed(batch)
             if without is not None:
                 untimed.append(without)
             batch = self._not_late(batch)
@@ -141,6 +143,12 @@ class KeyTask:
         if held.rows:
             runs.append(MemoryRun(order.sorted(concatenated(held.released())), order))
         return runs
+
+    def _timed(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
+        def timed(start: int, stop: int) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
+            return self._tools.order.timed(batch.slice(start, stop - start))
+
+        return self._tools.blame.attempt(Chunk([batch], []), 0, batch.num_rows, timed)
 
     def _not_late(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         times = self._tools.order.times(batch)
@@ -179,9 +187,23 @@ class KeyTask:
         results: dict[str, Any] = {}
         for program, group in zip(self._tools.programs, self._groups, strict=True):
             before = len(group)
-            results.update(group.slide(program.values(chunk.columns, chunk.rows), times, chunk.rows))
+            results.update(self._slide_one(chunk, times, program, group))
             self._meter.add("evictions", before + chunk.rows - len(group))
         return results
+
+    def _slide_one(self, chunk: Chunk, times: Array | None, program: Program, group: Group) -> Any:
+        def values_of(start: int, stop: int) -> Any:
+            count = stop - start
+            columns = {index: each.slice(start, count) for index, each in chunk.columns.items()}
+            return program.values(columns, count)
+
+        def slide(start: int, stop: int) -> Any:
+            stamps = None if times is None else times[start:stop]
+            return group.slide(program.cut(values, start, stop), stamps, stop - start)
+
+        blame, repeatable = self._tools.blame, not self._tools.plan.frame.by_predicate
+        values = blame.attempt(chunk, 0, chunk.rows, values_of)
+        return blame.attempt(chunk, 0, chunk.rows, slide, repeatable=repeatable)
 
     # -- windows ----------------------------------------------------------------------------------------
 

@@ -87,7 +87,7 @@ class Simulated:
     def play(self, file: pa.Table | None, watermark: int) -> None:
         """One micro-batch."""
         arrived: dict[bytes, list[tuple[int, bytes]]] = {}
-        for packed in pack(file.to_batches() if file else [], self._plan.keys, self._schema, self._marked):
+        for packed in pack(self._plan.keys, self._schema, self._marked, file.to_batches() if file else []):
             for row in packed.to_pylist():
                 arrived.setdefault(row["key"], []).append((row["place"], row["packed"]))
         timed_out = [
@@ -140,7 +140,7 @@ class Simulated:
             pa.RecordBatch.from_arrays([pa.array(each["packed"], pa.binary())], ["packed"]) for each in frames
         ]
         rows, late = [], 0.0
-        for batch in unpack(packed, self._out, self._names):
+        for batch in unpack(self._out, self._names, packed):
             for row in batch.to_pylist():
                 counts = row.pop(COUNTS)
                 if counts is None:
