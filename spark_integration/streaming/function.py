@@ -15,7 +15,7 @@ from pyspark import TaskContext
 from mta.attempts import retire
 from spark_integration.failures import said_in_one_line
 from spark_integration.metrics import STREAM_SUMS, Meter
-from spark_integration.signals import cleaned_up
+from spark_integration.signals import HangUp
 from spark_integration.streaming.backlog import has_rows
 from spark_integration.streaming.identity import decode_identity
 from spark_integration.streaming.packing import PLACE, QUERY_KEY, ROWS, packed_counts
@@ -43,17 +43,18 @@ class StreamFunction:
     def __call__(
         self, key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
+        hang_up = HangUp()
         with (
-            cleaned_up() if TaskContext.get() is not None else nullcontext(),
+            hang_up.awaited() if TaskContext.get() is not None else nullcontext(),
             said_in_one_line(self._stream.plan.store),
         ):
             if bytes(key[0]) == QUERY_KEY:
                 self._compare(frames, state)
             else:
-                yield from self._rows(key, frames, state)
+                yield from self._rows(key, frames, state, hang_up)
 
     def _rows(
-        self, key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: GroupState
+        self, key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: GroupState, hang_up: HangUp
     ) -> Iterator[pd.DataFrame]:
         if self._tools is None:
             self._tools = Tools(self._stream)
@@ -78,6 +79,7 @@ class StreamFunction:
                     state.update((task.save().encode(),))
                     self._set_timeout(key_state, task.waiting, state, watermark)
             except BaseException:
+                hang_up.cleaning = True
                 task.give_up()
                 raise
         # together, since a frame takes as long as a short window
