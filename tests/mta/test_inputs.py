@@ -138,6 +138,11 @@ def test_a_single_masked_value_is_refused(kind: Any) -> None:
         assert len(window) == 0
 
 
+def named(value: object) -> str:
+    """The same in every process."""
+    return type(value).__name__ if hasattr(value, "__next__") else repr(value)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("batch", "words"),
@@ -154,7 +159,7 @@ def test_a_single_masked_value_is_refused(kind: Any) -> None:
         (np.array(["2026-01-01"], dtype="M8[ns]"), r"datetime64\[ns\]; make them whole numbers first"),
         (pd.Series(pd.date_range("2026-01-01", periods=2)), "make them whole numbers first"),
     ],
-    ids=repr,
+    ids=named,
 )
 def test_what_is_no_batch(kind: Any, batch: Any, words: str) -> None:
     for monoid in (monoids.Sum(), monoids.Collect()):
@@ -167,7 +172,7 @@ def test_what_is_no_batch(kind: Any, batch: Any, words: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    "times", [np.array(["2026-01-01"], dtype="M8[ns]"), {5}, np.array(5), iter([5]), "5"], ids=repr
+    "times", [np.array(["2026-01-01"], dtype="M8[ns]"), {5}, np.array(5), iter([5]), "5"], ids=named
 )
 def test_what_are_no_times(kind: Any, times: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="time"):
