@@ -1,0 +1,110 @@
+"""Values that are larger than a document may be: a head, and pieces that it names.
+
+A write begins by naming its pieces in the head, writes them, and makes them the value by a swap of the head.
+Readers see the value before or the one after. Whoever replaces or deletes a value forbids by such a swap that
+what is being written becomes the value, then deletes the pieces, then the head.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+
+from couchbase.exceptions import CasMismatchException, DocumentNotFoundException
+
+from stores.base import StoreError, StoreUnavailable
+from stores.couchbase import keys
+from stores.couchbase.client import CHUNK_BYTES, Client, Documents
+from stores.couchbase.heads import MOST_PIECES, NONCE_LENGTH, Attempt, Head, decode_head, encode_head
+from stores.couchbase.lists import Lists
+
+PIECE_BYTES = CHUNK_BYTES
+LATE_SECONDS = 120.0  # how long a network may hold a write before it arrives
+READ_TRIES = 10
+
+
+class BigValues:
+    def __init__(self, client: Client, lists: Lists) -> None:
+        self._client = client
+        self._lists = lists
+
+    def check(self, items: Mapping[str, bytes]) -> None:
+        for key, value in items.items():
+            if len(value) > MOST_PIECES * PIECE_BYTES:
+                raise StoreError(
+                    f"the page {key!r} takes {len(value)} bytes, and at most {MOST_PIECES * PIECE_BYTES} "
+                    "can be stored: make pages smaller"
+                )
+
+    def put(self, call: str, key: str, value: bytes) -> None:
+        pieces = [value[start : start + PIECE_BYTES] for start in range(0, len(value), PIECE_BYTES)]
+        attempt = Attempt(
+            secrets.token_hex(NONCE_LENGTH // 2), len(pieces), time.time() + LATE_SECONDS, alive=True
+        )
+        self._lists.enlist(call, [keys.head(key)])
+        self._edit(call, key, lambda head: head.begun(attempt))
+        sent = self._client.put(call, dict(zip(attempt.documents(), pieces, strict=True)))
+        done = attempt if sent > len(pieces) else replace(attempt, until=0.0)
+        small = self._client.call(call, lambda server: server.get(keys.page(key)))
+        head = self._edit(call, key, lambda head: head.committed(done, len(value)))
+        self._lists.enlist(call, [keys.head(key)])
+        if head.value is None or head.value.nonce != attempt.nonce:
+            self._client.remove(call, attempt.documents())  # somebody replaced or deleted it already
+        elif small is not None:
+            self._client.call(call, lambda server: _remove_if_same(server, keys.page(key), small[1]))
+        self._clear(call, key, head)
+
+    def get(self, call: str, wanted: Iterable[str]) -> dict[str, bytes | None]:
+        documents = {keys.head(key): key for key in wanted}
+        found = self._client.get(call, documents)
+        return {key: self._read(call, key, found[document]) for document, key in documents.items()}
+
+    def remove(self, call: str, unwanted: Iterable[str]) -> None:
+        documents = {keys.head(key): key for key in unwanted}
+        found = self._client.get(call, documents)
+        for document, data in found.items():
+            if data is not None:
+                self._clear(call, documents[document], self._edit(call, documents[document], Head.ended))
+
+    def _read(self, call: str, key: str, data: bytes | None) -> bytes | None:
+        """None if pieces are missing. What is no head is given as it is: no reader takes it for a page."""
+        for _ in range(READ_TRIES):
+            head = None if data is None else decode_head(data)
+            if head is None or head.value is None:
+                return data if head is None else None
+            at_once = max(1, CHUNK_BYTES * head.value.pieces // max(1, head.size))
+            pieces = self._client.get(call, head.value.documents(), at_once)
+            value = b"".join(piece or b"" for piece in pieces.values())
+            if None not in pieces.values() and len(value) == head.size:
+                return value
+            before, data = data, self._client.get(call, [keys.head(key)])[keys.head(key)]
+            if data == before:
+                return None
+        raise StoreUnavailable(
+            f"{call}: in {self._client.settings.url} the value of {key!r} was replaced {READ_TRIES} times "
+            "while it was read: try again"
+        )
+
+    def _edit(self, call: str, key: str, change: Callable[[Head], Head]) -> Head:
+        """What the head is afterwards. One that names nothing is none."""
+
+        def changed(data: bytes | None) -> tuple[Head, bytes | None]:
+            head = change((decode_head(data) if data is not None else None) or Head())
+            return head, None if head == Head() else encode_head(head)
+
+        return self._client.edit(call, keys.head(key), changed, **self._client.expiry)
+
+    def _clear(self, call: str, key: str, head: Head) -> None:
+        """Deletes the pieces that are to go, and then forgets them."""
+        gone = tuple(other for other in head.others if not other.alive)
+        if gone:
+            self._client.remove(call, [document for attempt in gone for document in attempt.documents()])
+            self._edit(call, key, lambda head: head.cleared(gone, time.time()))
+
+
+def _remove_if_same(server: Documents, document: str, cas: int) -> None:
+    with suppress(DocumentNotFoundException, CasMismatchException):
+        server.remove(document, cas)

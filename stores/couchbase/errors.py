@@ -1,0 +1,121 @@
+"""What the errors of Couchbase's client mean: wait and try again, full, refused, or wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from couchbase.exceptions import (
+    AmbiguousTimeoutException,
+    AuthenticationException,
+    BucketNotFoundException,
+    CouchbaseException,
+    DocumentLockedException,
+    DurabilityImpossibleException,
+    DurabilityInvalidLevelException,
+    DurabilitySyncWriteAmbiguousException,
+    DurabilitySyncWriteInProgressException,
+    InternalServerFailureException,
+    InvalidArgumentException,
+    QuotaLimitedException,
+    RateLimitedException,
+    RequestCanceledException,
+    ServiceUnavailableException,
+    TemporaryFailException,
+    TimeoutException,
+    UnAmbiguousTimeoutException,
+)
+
+from stores.base import StoreConfigError, StoreError, StoreFull, StoreUnavailable
+from stores.patience import Budget
+
+NO_MEMORY = 0x82
+TOO_BIG = 0x03
+NETWORK_CODES = range(1001, 1100)  # of errors without a class
+WRITES = ("put_many", "swap_root")
+REFUSED = (AuthenticationException, BucketNotFoundException)
+MISUSED = (InvalidArgumentException, DurabilityInvalidLevelException)
+PASSING = (
+    AmbiguousTimeoutException,
+    DocumentLockedException,
+    DurabilityImpossibleException,
+    DurabilitySyncWriteAmbiguousException,
+    DurabilitySyncWriteInProgressException,
+    InternalServerFailureException,
+    RateLimitedException,
+    RequestCanceledException,
+    ServiceUnavailableException,
+    TemporaryFailException,
+    TimeoutException,
+    UnAmbiguousTimeoutException,
+)
+
+
+class NoConnection(CouchbaseException):  # type: ignore[misc]
+    """No connection could be made; the message says what stands in the way."""
+
+
+def passes(error: CouchbaseException) -> bool:
+    """Whether the same call may succeed a little later."""
+    return isinstance(error, (*PASSING, NoConnection)) or getattr(error, "error_code", None) in NETWORK_CODES
+
+
+def too_big(error: CouchbaseException) -> bool:
+    return _status(error)[0] == TOO_BIG
+
+
+def refusal(call: str, url: str, bucket: str, error: CouchbaseException) -> StoreError:
+    """For an error that does not pass."""
+    if isinstance(error, REFUSED):
+        return StoreConfigError(
+            f"{call}: {url} refuses this user or password, or has no bucket {bucket!r}: {reason(error)}"
+        )
+    if isinstance(error, MISUSED):
+        return StoreConfigError(f"{call}: {url}: {reason(error)}")
+    if isinstance(error, QuotaLimitedException):
+        return StoreFull(f"{call}: {url} has used up its quota: {reason(error)}")
+    return StoreError(f"{call}: {url} replied: {reason(error)}")
+
+
+def gave_up(call: str, url: str, durability: str, budget: Budget, error: CouchbaseException) -> StoreError:
+    """For an error that would pass, but did not in time."""
+    if call in WRITES and _out_of_memory(error):
+        return StoreFull(
+            f"{call}: {url} takes no more data after {budget.spent()}: {reason(error)}. "
+            "Raise the bucket's memory quota, or delete windows"
+        )
+    if isinstance(error, DurabilityImpossibleException):
+        return StoreUnavailable(
+            f"{call}: {url} has too few data nodes for durability={durability} after {budget.spent()}: "
+            "bring nodes back, or lower it"
+        )
+    if isinstance(error, NoConnection):
+        return StoreUnavailable(f"{call}: {url} did not answer after {budget.spent()}: {error.message}")
+    return StoreUnavailable(
+        f"{call}: {url} did not answer after {budget.spent()}: {reason(error)}. "
+        "Check that the server runs and can be reached; patience and timeout give it more time"
+    )
+
+
+def reason(error: Exception) -> str:
+    """In few words: the client's own text names its source code."""
+    status, retried = _status(error)
+    message = getattr(error, "message", None)
+    details = [] if message in (None, "", "Operation failed") else [str(message).rstrip(".")]
+    if status:
+        details.append(f"status {status:#x}")
+    details += sorted(reason.replace("_", " ") for reason in retried)
+    return type(error).__name__ + (f" ({', '.join(details)})" if details else "")
+
+
+def _status(error: Exception) -> tuple[int | None, set[str]]:
+    """The server's last status, and why the client tried again."""
+    context = getattr(error, "error_context", None)
+    details: dict[str, Any] = getattr(context, "_base", None) or {}
+    return details.get("status_code"), set(details.get("retry_reasons") or ())
+
+
+def _out_of_memory(error: CouchbaseException) -> bool:
+    status, retried = _status(error)
+    return isinstance(error, TemporaryFailException) and (
+        status == NO_MEMORY or "key_value_temporary_failure" in retried
+    )

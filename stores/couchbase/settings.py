@@ -1,0 +1,112 @@
+"""Where a Couchbase is and how it is to be used, from a URL and options."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+from couchbase.durability import DurabilityLevel, ServerDurability
+
+from stores.base import StoreConfigError, split_url
+from stores.couchbase.obstacles import HOST
+
+LEVELS = {level.name.lower(): level for level in DurabilityLevel}
+OPTIONS: Mapping[str, Callable[[str], Any]] = {
+    "username": str,
+    "password": str,
+    "scope": str,
+    "collection": str,
+    "patience": float,
+    "max_tries": int,
+    "backoff": float,
+    "timeout": float,
+    "connect_timeout": float,
+    "durability": str,
+    "ttl": float,
+    "network": str,
+    "ssl_ca_certs": str,
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`url` is the one to show, without a password."""
+
+    url: str
+    servers: str
+    bucket: str
+    scope: str
+    collection: str
+    username: str
+    password: str = field(repr=False)
+    patience: float
+    max_tries: int | None
+    backoff: float
+    timeout: float
+    connect_timeout: float
+    durability: str
+    #: seconds, 0 for ever; the server counts whole ones
+    ttl: int
+    network: str | None
+    ssl_ca_certs: str | None
+
+    @property
+    def durable(self) -> dict[str, Any]:
+        """The option of every write, if one was asked for."""
+        level = LEVELS[self.durability]
+        return {"durability": ServerDurability(level)} if level.value else {}
+
+    @property
+    def longest(self) -> float:
+        """How long a request may take. One that waits for other nodes gets what the client gives those."""
+        return max(self.timeout, 10.0) if self.durable else self.timeout
+
+
+def read_settings(url: str, shown: str, options: Mapping[str, Any]) -> Settings:
+    parts = split_url(url)
+    hosts = parts.netloc.rpartition("@")[2] or "localhost"
+    if not all(HOST.fullmatch(host) for host in hosts.split(",")):
+        raise StoreConfigError(f"{shown}: expected {parts.scheme}://host,host:port/bucket")
+    bucket = unquote(parts.path.strip("/")) or "default"
+    if "/" in bucket:
+        raise StoreConfigError(f"{shown}: expected one bucket, {parts.scheme}://host/bucket")
+    settings = Settings(
+        url=shown,
+        servers=f"{parts.scheme}://{hosts}",
+        bucket=bucket,
+        scope=options.get("scope", "_default"),
+        collection=options.get("collection", "_default"),
+        username=_credential("username", unquote(parts.username or ""), options),
+        password=_credential("password", unquote(parts.password or ""), options),
+        patience=options.get("patience", 10.0),
+        max_tries=options.get("max_tries"),
+        backoff=options.get("backoff", 0.05),
+        timeout=options.get("timeout", 5.0),
+        connect_timeout=options.get("connect_timeout", 5.0),
+        durability=options.get("durability", "none"),
+        ttl=math.ceil(options.get("ttl", 0)),
+        network=options.get("network"),
+        ssl_ca_certs=options.get("ssl_ca_certs"),
+    )
+    if (
+        (settings.max_tries is not None and settings.max_tries < 1)
+        or settings.backoff < 0
+        or settings.ttl < 0
+    ):
+        raise StoreConfigError(f"{shown}: max_tries must be at least 1, backoff and ttl not negative")
+    for name in ("patience", "timeout", "connect_timeout"):
+        if not 0 < getattr(settings, name) < math.inf:
+            raise StoreConfigError(f"{shown}: {name} must be a positive number of seconds")
+    if settings.durability not in LEVELS:
+        raise StoreConfigError(
+            f"{shown}: durability must be one of {', '.join(LEVELS)}, not {settings.durability!r}"
+        )
+    return settings
+
+
+def _credential(name: str, given: str, options: Mapping[str, Any]) -> str:
+    return options.get(name, given or os.environ.get(f"COUCHBASE_{name.upper()}", ""))  # type: ignore[no-any-return]
