@@ -138,6 +138,21 @@ class StoreContract:
         assert store.get_many(keys[:4]) == values
         store.delete_many(keys)
 
+    def test_values_beyond_the_limit_of_a_document(self, store: Store, keys: list[str], prefix: str) -> None:
+        older, newer = (random.Random(seed).randbytes(45 << 20) for seed in range(2))
+        store.put_many({keys[0]: b"x", keys[1]: older})
+        assert store.get_many(keys[:3]) == [b"x", older, None]
+        for _ in range(2):
+            store.put_many({keys[1]: newer})
+        assert store.get_many([keys[1]]) == [newer]
+        assert set(store.list_keys(prefix)) == {keys[0], keys[1]}
+        store.put_many({keys[1]: b"small"})
+        assert store.get_many([keys[1]]) == [b"small"]
+        store.put_many({keys[1]: older})
+        store.delete_range(prefix, 1, 5)
+        assert store.get_many(keys[:3]) == [b"x", None, None]
+        assert set(store.list_keys(prefix)) == {keys[0]}
+
     def test_many_small_values(self, store: Store, prefix: str) -> None:
         items = {page_key(prefix, index): b"%d" % index for index in range(2500)}
         store.put_many(items)

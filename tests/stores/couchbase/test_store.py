@@ -10,14 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from couchbase_inside import collection
+from couchbase_inside import collection, connected
 
 from stores import Store, StoreClosed, StoreError, open_store, page_key, page_prefix, pages_of
 from stores.testing import StoreContract
 
 pytest.importorskip("couchbase")
 
+from couchbase.options import UpsertOptions
+from couchbase.transcoder import JSONTranscoder, RawStringTranscoder
+
 from stores.couchbase import keys as documents
+from stores.couchbase.lists import list_of
 
 pytestmark = pytest.mark.couchbase
 
@@ -144,3 +148,34 @@ def test_a_store_closed_in_the_middle_of_a_call_says_so(store: Any, keys: list[s
     collection(store).get_multi = closed
     with pytest.raises(StoreClosed):
         store.get_many(keys)
+
+
+# What somebody else wrote
+
+
+def test_documents_of_another_kind_are_given_as_bytes(store: Any, name: str, keys: list[str]) -> None:
+    """JSON or text where a page should be is for the reader of the page to refuse, and stops no other."""
+    for number, transcoder in enumerate((JSONTranscoder(), RawStringTranscoder())):
+        options = UpsertOptions(transcoder=transcoder)
+        collection(store).upsert(documents.page(keys[number]), "text", options)
+        collection(store).upsert(documents.root(f"{name}{number}"), "text", options)
+    store.put_many({keys[2]: b"x"})
+    assert store.get_many(keys[:3]) == [b'"text"', b"text", b"x"]
+    for number, data in enumerate((b'"text"', b"text")):
+        assert store.read_root(f"{name}{number}") == (b"", data)
+        store.swap_root(f"{name}{number}", b"mine", data)
+    store.delete_many(keys)
+
+
+def test_names_that_nobody_could_have_given_are_not_listed(store: Any, name: str) -> None:
+    store.put_many({"probe": b""})
+    if connected(store).scans:
+        pytest.skip("this server has scans")
+    there = ["mta:r:", f"mta:r:{name}{{", f"mta:r:{name}%zz", f"mta:r:{name}" + "x" * 200]
+    line = "".join(f'[{int(time.time())}, "{each}"]\n' for each in there).encode()
+    for each in there:
+        collection(store).upsert(each, b"x" * 20)
+    token = store.swap_root(name, b"x", None)
+    collection(store).binary().append(list_of(documents.root(name)), line)
+    assert {each for each in store.list_roots() if each.startswith(name) or not each} == {name}
+    store.delete_root(name, token)

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import servers
+from servers import CouchbaseMock
+
+from stores import StoreClosed, StoreUnavailable, open_store
+
+pytest.importorskip("couchbase")
+
+from stores.couchbase.obstacles import obstacles
+
+pytestmark = pytest.mark.couchbase
+
+QUICK = {"patience": 1.5, "connect_timeout": 0.2}
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """The port of a server that takes connections and says nothing."""
+    with socket.create_server((servers.HOST, 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+def test_what_stands_in_the_way_is_told(silent: int) -> None:
+    closed = servers.free_port()
+    cases = {
+        f"couchbase://{servers.HOST}:{closed}": rf"nothing listens at 127\.0\.0\.1:{closed}.*refused",
+        "couchbase://no-such-host.invalid": "no address is known for the host 'no-such-host.invalid'",
+        f"couchbase://{servers.HOST}:{silent}": rf"127\.0\.0\.1:{silent} takes connections, but gave no session",
+        f"couchbase://{servers.HOST}:{closed},x.invalid:7": r"nothing listens.*; no address.*'x\.invalid'",
+    }
+    for url, told in cases.items():
+        start = time.monotonic()
+        with (
+            open_store(url, username="me", password="hunter2", **QUICK) as store,
+            pytest.raises(StoreUnavailable, match=rf"get_many.*tries in .*{told}") as caught,
+        ):
+            store.get_many(["key"])
+        assert time.monotonic() - start < 20  # and not in half a minute, as with tries of 5 seconds
+        error: BaseException | None = caught.value
+        while error is not None:
+            assert "hunter2" not in f"{error} {error!r}"
+            error = error.__cause__
+
+
+@pytest.mark.parametrize(
+    "servers",
+    ["couchbase://a..b", "couchbase://h:99999", "couchbase://h:123456789012", f"couchbase://{'x' * 300}"],
+)
+def test_any_host_has_an_explanation(servers: str) -> None:
+    assert obstacles(servers, 1.0)
+
+
+def test_an_explanation_takes_no_longer_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: asked.wait(30))
+    assert obstacles("couchbase://slow", 0.1) == "slow was not found in time"
+    asked.set()
+
+
+def test_an_explanation_needs_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert "h was not found in time" in obstacles("couchbase://h", 0.1)
+
+
+def test_threads_wait_for_one_connection_and_not_in_turn() -> None:
+    """Each would wait for those before it, if each tried by itself."""
+    url = f"couchbase://{servers.HOST}:{servers.free_port()}"
+    with open_store(url, patience=0.4, connect_timeout=0.2) as store, ThreadPoolExecutor(16) as threads:
+        start = time.monotonic()
+        calls = [threads.submit(store.get_many, ["key"]) for _ in range(16)]
+        for call in calls:
+            with pytest.raises(StoreUnavailable, match="get_many"):
+                call.result(30)
+        assert time.monotonic() - start < 5
+
+
+def test_a_store_closed_while_it_connects_says_so(silent: int) -> None:
+    with open_store(f"couchbase://{servers.HOST}:{silent}", connect_timeout=0.3) as store:
+        with ThreadPoolExecutor(1) as thread:
+            call = thread.submit(store.get_many, ["key"])
+            time.sleep(0.1)
+            store.close()
+            with pytest.raises(StoreClosed):
+                call.result(30)
+
+
+def test_a_server_that_freezes_holds_no_call_longer_than_its_patience(mock: CouchbaseMock) -> None:
+    with open_store(mock.url, patience=0.5) as store:
+        store.put_many({"key": b"x"})
+        start = time.monotonic()
+        mock.pause()
+        try:
+            for _ in range(2):
+                with pytest.raises(StoreUnavailable, match=r"get_many.* in 0\.[56]"):
+                    store.get_many(["key"])
+        finally:
+            mock.resume()
+        assert time.monotonic() - start < 10
+    with open_store(mock.url) as store:
+        assert store.get_many(["key"]) == [b"x"]
+
+
+def test_a_server_that_comes_back_within_the_patience_is_waited_for(mock: CouchbaseMock) -> None:
+    with open_store(mock.url, timeout=0.2, patience=30) as store, ThreadPoolExecutor(1) as thread:
+        store.put_many({"key": b"x"})
+        mock.pause()
+        call = thread.submit(store.get_many, ["key"])
+        time.sleep(1)
+        mock.resume()
+        assert call.result(30) == [b"x"]
