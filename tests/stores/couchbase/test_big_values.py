@@ -8,12 +8,16 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
+import numpy as np
 import pytest
 from couchbase_inside import FailsAt, Spoiled, collection
 
-from stores import StoreError, StoreUnavailable, open_store, page_prefix, pages_of
+from mta import AmortizedMTA, monoids, policies
+from mta.operations import remove, verify
+from stores import StoreClosed, StoreError, StoreUnavailable, open_store, page_prefix, pages_of
 
 pytest.importorskip("couchbase")
 
@@ -370,3 +374,58 @@ def test_a_piece_that_is_lost_or_changed_is_no_value(store: Any, keys: list[str]
     assert store.get_many(keys[:2]) == [None, None]
     store.delete_many(keys[:2])
     assert [head_of(store, key) for key in keys[:2]] == [None, None]
+
+
+# Windows
+
+
+def test_a_window_of_large_pages_is_saved_restored_and_removed(
+    store: Any, couchbase_url: str, name: str
+) -> None:
+    values = np.random.default_rng(1).normal(size=5000)  # a page takes 4 KB, and a document 1 KB
+    shape: dict[str, Any] = {"policy": policies.CountWindow(2000), "page_size": 512}
+    window = AmortizedMTA(monoids.Max(), store=store, name=name, **shape)
+    with open_store(couchbase_url) as other:
+        both = [Spoiled(each, untouched) for each in (store, other)]
+        for start in range(0, len(values), 1000):
+            window.slide(values[start : start + 1000])
+            window.checkpoint(offset=start)
+        assert any(document.startswith("mta:c:") for document in both[0].left())
+        restored = AmortizedMTA.restore(other, name, monoids.Max(), **shape)  # as after a crash
+        assert restored.query() == values[-2000:].max()
+        restored.extend(values)
+        assert restored.query() == values[-2000:].max()
+        restored.checkpoint()
+        restored.close()
+        assert verify(other, name).problems == []
+        window.close()
+        remove(other, name)
+        assert [each.left() for each in both] == [set(), set()]
+
+
+def test_what_a_failed_writer_left_is_removed(impatient: Any, couchbase_url: str, name: str) -> None:
+    values = np.random.default_rng(1).normal(size=5000)
+    spoiled = Spoiled(impatient, untouched)
+    window = AmortizedMTA(
+        monoids.Max(), store=impatient, name=name, policy=policies.CountWindow(3000), page_size=512
+    )
+
+    def kill(call: str, action: Callable[[], Any]) -> Any:
+        if call == "upsert_multi" and spoiled.left():
+            raise cb.AmbiguousTimeoutException
+        return action()
+
+    spoiled.spoil = kill
+    with suppress(StoreUnavailable):
+        window.extend(values)
+    with pytest.raises(StoreUnavailable):
+        window.checkpoint()
+    spoiled.spoil = untouched
+    assert any(document.startswith("mta:h:") for document in spoiled.left())
+    with open_store(couchbase_url) as other:
+        remove(other, name)
+        assert list(other.list_keys(pages_of(name))) == []
+    assert spoiled.left() == set()
+    impatient.close()
+    with suppress(StoreClosed):
+        window.close()
