@@ -13,7 +13,7 @@ from stores import open_store, page_key, page_prefix
 
 @pytest.fixture
 def store(couchbase_url: str) -> Iterator[Any]:
-    with open_store(couchbase_url, backoff=0.001) as store:
+    with open_store(couchbase_url, backoff=0.001, patience=100, timeout=50) as store:
         yield store
 
 
@@ -40,3 +40,9 @@ def mock(shared_mock: CouchbaseMock) -> Iterator[CouchbaseMock]:
     """A server of this module, to be made to fail."""
     yield shared_mock
     shared_mock.fail(0, times=0)
+
+
+@pytest.fixture(autouse=True)
+def no_tidying_by_chance(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("couchbase")
+    monkeypatch.setattr("stores.couchbase.lists.TIDY_EVERY", 1e9)

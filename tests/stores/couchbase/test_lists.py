@@ -191,7 +191,7 @@ def test_lines_that_nobody_wrote_are_passed_over(store: Any, name: str, junk: by
     store.put_many({key: b"x"})
     collection(store).binary().append(lists.list_of(documents.page(key)), junk)
     assert list(store.list_keys(pages_of(name))) == [key]
-    assert key in set(store.list_keys(""))
+    assert key in set(store.list_keys(f"{{{name[:9]}"))  # all lists are read
 
 
 @pytest.mark.usefixtures("without_scans")
@@ -216,7 +216,6 @@ def test_a_list_that_changes_meanwhile_is_not_shortened(
     store.put_many({key: b"x"})
     store.delete_many([key])
     monkeypatch.setattr(lists, "LEASE_SECONDS", -10)
-    monkeypatch.setattr(lists, "TIDY_EVERY", 1e9)
     listing = store.list_keys(pages_of(name))
     replace = collection(store).replace
 
