@@ -203,6 +203,12 @@ class Store(ABC):
         self._check_open("read_root")
         return self._read_root(name)
 
+    def read_roots(self, names: Sequence[str]) -> list[tuple[bytes, Token] | None]:
+        """`read_root` of many, in the order of the names; they need not be of one moment."""
+        wanted = [check_name(name) for name in names]
+        self._check_open("read_roots")
+        return self._read_roots(wanted) if wanted else []
+
     def swap_root(self, name: str, data: bytes, expected_token: Token | None) -> Token:
         """Atomically replaces the root and returns its new token, which never repeats.
 
@@ -220,6 +226,12 @@ class Store(ABC):
         check_name(name)
         self._check_open("delete_root")
         self._delete_root(name, expected_token)
+
+    def delete_roots(self, expected_tokens: Mapping[str, Token]) -> list[str]:
+        """`delete_root` of many; the names of those that have another token, and stay."""
+        names = [check_name(name) for name in expected_tokens]
+        self._check_open("delete_roots")
+        return self._delete_roots(dict(expected_tokens)) if names else []
 
     def list_roots(self, prefix: str = "") -> Iterator[str]:
         """The names of the roots that start with the prefix, in any order; one may come twice."""
@@ -301,11 +313,23 @@ class Store(ABC):
     @abstractmethod
     def _read_root(self, name: str) -> tuple[bytes, Token] | None: ...
 
+    def _read_roots(self, names: list[str]) -> list[tuple[bytes, Token] | None]:
+        return [self._read_root(name) for name in names]
+
     @abstractmethod
     def _swap_root(self, name: str, data: bytes, expected_token: Token | None) -> Token: ...
 
     @abstractmethod
     def _delete_root(self, name: str, expected_token: Token) -> None: ...
+
+    def _delete_roots(self, expected_tokens: dict[str, Token]) -> list[str]:
+        kept = []
+        for name, token in expected_tokens.items():
+            try:
+                self._delete_root(name, token)
+            except Conflict:
+                kept.append(name)
+        return kept
 
     @abstractmethod
     def _list_roots(self, prefix: str) -> Iterator[str]: ...

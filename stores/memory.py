@@ -54,6 +54,10 @@ class MemoryStore(Store):
         with self._contents.lock:
             return self._contents.roots.get(name)
 
+    def _read_roots(self, names: list[str]) -> list[tuple[bytes, Token] | None]:
+        with self._contents.lock:
+            return [self._contents.roots.get(name) for name in names]
+
     def _swap_root(self, name: str, data: bytes, expected_token: Token | None) -> Token:
         with self._contents.lock:
             _, token = self._contents.roots.get(name, (b"", None))

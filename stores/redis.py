@@ -6,7 +6,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 from urllib.parse import unquote
 from weakref import WeakSet
@@ -29,6 +29,7 @@ PUT_CHUNK_BYTES = 8 << 20
 GET_CHUNK_KEYS = 8  # redis-py's parser slows down on replies of many megabytes
 DELETE_CHUNK_KEYS = 1000
 SCAN_COUNT = 1000
+ROOTS_CHUNK = 100
 #: Stands for the server whose clock counts, of a cluster; nothing is stored there.
 CLOCK = b"mta:clock"
 CLOCK_LASTS = 15.0
@@ -161,13 +162,19 @@ class RedisStore(Store):
     # Roots
 
     def _read_root(self, name: str) -> tuple[bytes, Token] | None:
-        command: Command = ("HMGET", self._keys.root(name), "data", "token", "spread")
-        ((data, token, spread),) = self._call("read_root", lambda route, budget: route.run([command], budget))
-        if token is None:
-            return None
-        if (spread or b"") != self._keys.mark:
-            raise self._spread_otherwise("read_root", name, f"with spread={(spread or b'0').decode()}")
-        return data, token
+        return self._roots("read_root", [name])[0]
+
+    def _read_roots(self, names: list[str]) -> list[tuple[bytes, Token] | None]:
+        return self._roots("read_roots", names)
+
+    def _roots(self, call: str, names: list[str]) -> list[tuple[bytes, Token] | None]:
+        commands = [("HMGET", self._keys.root(name), "data", "token", "spread") for name in names]
+        roots: list[tuple[bytes, Token] | None] = []
+        for name, (data, token, spread) in zip(names, self._in_chunks(call, commands), strict=True):
+            if token is not None and (spread or b"") != self._keys.mark:
+                raise self._spread_otherwise(call, name, f"with spread={(spread or b'0').decode()}")
+            roots.append(None if token is None else (data or b"", token))
+        return roots
 
     def _swap_root(self, name: str, data: bytes, expected_token: Token | None) -> Token:
         expected = b"" if expected_token is None else expected_token
@@ -192,10 +199,24 @@ class RedisStore(Store):
         return token
 
     def _delete_root(self, name: str, expected_token: Token) -> None:
-        delete: Command = ("EVAL", DELETE, 1, self._keys.root(name), expected_token)
-        (done,) = self._call("delete_root", lambda route, budget: route.run([delete], budget))
+        (done,) = self._in_chunks("delete_root", [self._delete(name, expected_token)])
         if not done:
             raise Conflict(name)
+
+    def _delete_roots(self, expected_tokens: dict[str, Token]) -> list[str]:
+        deleted = self._in_chunks("delete_roots", [self._delete(*each) for each in expected_tokens.items()])
+        return [name for name, done in zip(expected_tokens, deleted, strict=True) if not done]
+
+    def _delete(self, name: str, expected_token: Token) -> Command:
+        return "EVAL", DELETE, 1, self._keys.root(name), expected_token
+
+    def _in_chunks(self, call: str, commands: Sequence[Command]) -> list[Any]:
+        """The replies to commands for roots, a hundred in a round trip."""
+        replies: list[Any] = []
+        for start in range(0, len(commands), ROOTS_CHUNK):
+            some = commands[start : start + ROOTS_CHUNK]
+            replies += self._call(call, lambda route, budget: route.run(some, budget))  # noqa: B023
+        return replies
 
     def _list_roots(self, prefix: str) -> Iterator[str]:
         for roots in self._scan("list_roots", self._keys.roots_like(prefix)):

@@ -181,8 +181,11 @@ class RocksDBStore(Store):
     # Roots
 
     def _read_root(self, name: str) -> tuple[bytes, Token] | None:
-        stored = self._call("read_root", lambda database: database.rocks.get(_root(name)))
-        return None if stored is None else (stored[TOKEN_BYTES:], stored[:TOKEN_BYTES])
+        return _data_and_token(self._call("read_root", lambda database: database.rocks.get(_root(name))))
+
+    def _read_roots(self, names: list[str]) -> list[tuple[bytes, Token] | None]:
+        keys = [_root(name) for name in names]
+        return list(map(_data_and_token, self._call("read_roots", lambda database: database.rocks.get(keys))))
 
     def _swap_root(self, name: str, data: bytes, expected_token: Token | None) -> Token:
         token = new_token()
@@ -206,6 +209,19 @@ class RocksDBStore(Store):
                 database.rocks.delete(_root(name), write_opt=_synced())
 
         self._call("delete_root", delete)
+
+    def _delete_roots(self, expected_tokens: dict[str, Token]) -> list[str]:
+        def delete(database: _Database) -> list[str]:
+            with database.swapping:
+                found = {name: _token(database, name) for name in expected_tokens}
+                batch = rocksdict.WriteBatch(raw_mode=True)
+                for name, token in found.items():
+                    if token == expected_tokens[name]:
+                        batch.delete(_root(name))
+                database.rocks.write(batch, _synced())
+                return [name for name, token in found.items() if token not in (None, expected_tokens[name])]
+
+        return self._call("delete_roots", delete)
 
     def _list_roots(self, prefix: str) -> Iterator[str]:
         return self._scan("list_roots", ROOT, prefix)
@@ -304,6 +320,10 @@ def _page(key: str) -> bytes:
 
 def _root(name: str) -> bytes:
     return ROOT + name.encode()
+
+
+def _data_and_token(stored: bytes | None) -> tuple[bytes, Token] | None:
+    return None if stored is None else (stored[TOKEN_BYTES:], stored[:TOKEN_BYTES])
 
 
 def _token(database: _Database, name: str) -> bytes | None:

@@ -302,6 +302,30 @@ class StoreContract:
         assert odd in set(store.list_roots(odd[:3]))
         store.delete_root(odd, token)
 
+    def test_many_roots_are_read_at_once(self, store: Store, name: str) -> None:
+        names = [f"{name}-{number}" for number in range(250)]
+        tokens = {each: store.swap_root(each, each.encode(), None) for each in names[::2]}
+        asked = [names[3], *reversed(names), names[0]]
+        expected = [(each.encode(), tokens[each]) if each in tokens else None for each in asked]
+        assert store.read_roots(asked) == expected
+        assert store.read_roots([]) == []
+        with pytest.raises(ValueError, match="name"):
+            store.read_roots([name, ""])
+        assert store.delete_roots(tokens) == []
+
+    def test_many_roots_are_deleted_at_once(self, store: Store, name: str) -> None:
+        names = [f"{name}-{number}" for number in range(250)]
+        tokens = {each: store.swap_root(each, b"one", None) for each in names}
+        changed = {each: store.swap_root(each, b"two", tokens[each]) for each in names[::50]}
+        store.delete_root(names[1], tokens[names[1]])
+        assert sorted(store.delete_roots(tokens)) == sorted(changed)
+        assert set(store.list_roots(f"{name}-")) == set(changed)
+        assert store.read_roots(list(changed)) == [(b"two", token) for token in changed.values()]
+        assert store.delete_roots(changed) == []
+        assert store.delete_roots(changed) == []
+        assert store.delete_roots({}) == []
+        assert list(store.list_roots(f"{name}-")) == []
+
     def test_list_roots_by_prefix(self, store: Store, name: str) -> None:
         names = {f"{name}{end}" for end in ("", "-a", "-ab", "-b")}
         for each in names:
@@ -404,6 +428,8 @@ class StoreContract:
             lambda: store.read_root(name),
             lambda: store.swap_root(name, b"", None),
             lambda: store.delete_root(name, b""),
+            lambda: store.read_roots([name]),
+            lambda: store.delete_roots({name: b""}),
             store.list_roots,
         ]
         for call in calls:
@@ -485,11 +511,17 @@ class Wrapper(Store):
     def _read_root(self, name: str) -> tuple[bytes, Token] | None:
         return self._around("read_root", lambda: self.inner.read_root(name))
 
+    def _read_roots(self, names: list[str]) -> list[tuple[bytes, Token] | None]:
+        return self._around("read_roots", lambda: self.inner.read_roots(names))
+
     def _swap_root(self, name: str, data: bytes, expected_token: Token | None) -> Token:
         return self._around("swap_root", lambda: self.inner.swap_root(name, data, expected_token))
 
     def _delete_root(self, name: str, expected_token: Token) -> None:
         self._around("delete_root", lambda: self.inner.delete_root(name, expected_token))
+
+    def _delete_roots(self, expected_tokens: dict[str, Token]) -> list[str]:
+        return self._around("delete_roots", lambda: self.inner.delete_roots(expected_tokens))
 
     def _list_roots(self, prefix: str) -> Iterator[str]:
         return self._around("list_roots", lambda: self.inner.list_roots(prefix))
@@ -596,6 +628,12 @@ class CountingStore(Wrapper):
         with self._lock:
             self.bytes_read += len(root[0]) if root else 0
         return root
+
+    def _read_roots(self, names: list[str]) -> list[tuple[bytes, Token] | None]:
+        roots = super()._read_roots(names)
+        with self._lock:
+            self.bytes_read += sum(len(root[0]) for root in roots if root is not None)
+        return roots
 
     def _swap_root(self, name: str, data: bytes, expected_token: Token | None) -> Token:
         token = super()._swap_root(name, data, expected_token)

@@ -81,6 +81,12 @@ class CouchbaseStore(Store):
         found = self._client.call("read_root", lambda server: server.get(keys.root(name)))
         return None if found is None else (found[0][TOKEN_BYTES:], found[0][:TOKEN_BYTES])
 
+    def _read_roots(self, names: list[str]) -> list[tuple[bytes, Token] | None]:
+        documents = [keys.root(name) for name in names]
+        found = self._client.get("read_roots", documents)
+        roots = [found.get(document) for document in documents]
+        return [None if root is None else (root[TOKEN_BYTES:], root[:TOKEN_BYTES]) for root in roots]
+
     def _swap_root(self, name: str, data: bytes, expected_token: Token | None) -> Token:
         """A write whose reply was lost is read back: the token tells whether it was done."""
         document, token = keys.root(name), new_token()
