@@ -19,20 +19,26 @@ from mta import packing
 from mta.columns import Encoded, decode_column, encode_column
 from mta.errors import PageCorrupt
 from mta.monoids.base import Array
-from mta.pages import Page
+from mta.packing import Malformed
+from mta.pages import LARGEST_PAGE, Page
 from mta.states import ColumnLayout, Layout, Run
 
 MAGIC = b"MTA1"
+
+#: kind, parameters, and the bytes of a column
+_Payload = tuple[Any, Any, memoryview]
 
 
 def encode_page(layout: Layout, window: str, number: int, page: Page) -> bytes:
     return encode_run(layout, [window, page.tier, number], page.tier, page.times, page.run)
 
 
-def decode_page(layout: Layout, data: bytes, window: str, tier: int, number: int) -> Page:
-    times, run = decode_run(
-        layout, data, [window, tier, number], tier, f"page {number} of tier {tier} of window {window!r}"
-    )
+def decode_page(
+    layout: Layout | None, data: bytes, window: str, tier: int, number: int, count: int | None = None
+) -> Page:
+    """The page, which has `count` entries if that is known. Without a layout only its times are made."""
+    what = f"page {number} of tier {tier} of window {window!r}"
+    times, run = decode_run(layout, data, [window, tier, number], tier, what, count)
     return Page(tier, times, run)
 
 
@@ -53,7 +59,9 @@ def encode_run(layout: Layout, identity: list[Any], tier: int, times: Array, run
     return b"".join(parts)
 
 
-def decode_run(layout: Layout, data: bytes, identity: list[Any], tier: int, what: str) -> tuple[Array, Run]:
+def decode_run(
+    layout: Layout | None, data: bytes, identity: list[Any], tier: int, what: str, count: int | None = None
+) -> tuple[Array, Run]:
     """The reverse of `encode_run`; PageCorrupt where anything is not as it was written."""
     if len(data) < 16 or data[:4] != MAGIC:
         raise PageCorrupt(f"{what} is damaged: {len(data)} bytes that do not start as a page does")
@@ -62,23 +70,78 @@ def decode_run(layout: Layout, data: bytes, identity: list[Any], tier: int, what
         raise PageCorrupt(
             f"{what} is damaged: its checksum does not match; restore it from a copy of the store"
         )
-    (header_length,) = struct.unpack_from("<I", data, 4)
-    unpacker = msgpack.Unpacker()
-    unpacker.feed(body[8 : 8 + header_length])
-    *found, count, payloads = unpacker.unpack()
-    if found != identity:
-        raise PageCorrupt(f"{what} is not itself: the store returned {found} under its key")
-    position, columns = 8 + header_length, []
-    for kind, parameters, length in payloads:
-        columns.append(decode_column(kind, parameters, body[position : position + length], count))
-        position += length + _padding(length)
-    if any(len(column) != count for column in columns):
-        raise PageCorrupt(f"{what} is damaged: its columns do not hold {count} entries")
-    times, *rest = columns
+    try:
+        found, held, payloads = _read_header(body)
+        if found != identity:
+            raise PageCorrupt(f"{what} is not itself: the store returned {found!r:.200} under its key")
+        if count not in (None, held):
+            raise PageCorrupt(f"{what} holds {held} entries, not {count}")
+        return _decoded(layout, tier, held, payloads)
+    except Malformed as error:
+        raise PageCorrupt(f"{what} is damaged, though its checksum is right: {error}") from error
+
+
+def _read_header(body: memoryview) -> tuple[list[Any], int, list[_Payload]]:
+    """What the run is, how many entries it has, and kind, parameters and bytes of its columns."""
+    (length,) = struct.unpack_from("<I", body, 4)
+    position = 8 + length
+    header = body[8:position]
+    end = packing.first_length(header)
+    if len(header) != length or bytes(header[end:]).strip(b"\xc1"):
+        raise Malformed("its header does not end where it says")
+    content = packing.unpack(header[:end])
+    if type(content) is not list or len(content) < 2:
+        raise Malformed("its header is no list")
+    *found, count, described = content
+    if type(count) is not int or not 0 <= count <= LARGEST_PAGE or type(described) is not list:
+        raise Malformed(f"its header names {count!r:.20} entries")
+    payloads = []
+    for each in described:
+        if type(each) is not list or len(each) != 3 or type(each[2]) is not int or each[2] < 0:
+            raise Malformed(f"its header describes a column as {each!r:.80}")
+        kind, parameters, size = each
+        payloads.append((kind, parameters, body[position : position + size]))
+        position += size + _padding(size)
+    if position != len(body):
+        raise Malformed(f"its columns take {position} bytes, and there are {len(body)}")
+    return found, count, payloads
+
+
+def _decoded(layout: Layout | None, tier: int, count: int, payloads: list[_Payload]) -> tuple[Array, Run]:
+    expected = _columns_of(layout, tier)
+    if not payloads or expected not in (None, len(payloads) - 1):
+        raise Malformed(f"it has {len(payloads)} columns with the times, not {1 + (expected or 0)}")
+    if layout is None:
+        return _times(*payloads[0], count), ()
+    times, *columns = _times(*payloads[0], count), *(decode_column(*each, count) for each in payloads[1:])
+    monoid = layout.monoid
+    try:
+        if not isinstance(layout, ColumnLayout):
+            if columns[0].dtype != object:
+                raise Malformed("its entries are numbers in a column")
+            items = columns[0].tolist()
+            return times, items if tier == 0 else [monoid.unpack(item) for item in items]
+        if tier == 0 and any(column.dtype == object for column in columns):
+            layout.monoid.check_columns(tuple(columns))
+    except Exception as error:  # of the monoid, which may be anybody's
+        raise Malformed(f"its entries are none of {monoid!r}: {error}") from error
+    return times, tuple(columns)
+
+
+def _columns_of(layout: Layout | None, tier: int) -> int | None:
+    """How many columns a run has beside its times."""
+    if layout is None:
+        return None
     if isinstance(layout, ColumnLayout):
-        return times, tuple(rest)
-    items = list(rest[0])
-    return times, items if tier == 0 else [layout.monoid.unpack(item) for item in items]
+        return layout.monoid.width if tier else layout.monoid.arity
+    return 1
+
+
+def _times(kind: Any, parameters: Any, raw: memoryview, count: int) -> Array:
+    times = decode_column(kind, parameters, raw, count)
+    if times.dtype == object:
+        raise Malformed("its times are no numbers")
+    return times
 
 
 def _columns(layout: Layout, tier: int, run: Run) -> list[Encoded]:

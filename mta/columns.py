@@ -12,6 +12,7 @@ import numpy as np
 
 from mta import packing
 from mta.monoids.base import Array
+from mta.packing import Malformed
 
 #: kind, parameters, and the bytes
 Encoded = tuple[str, list[int], Any]
@@ -19,6 +20,8 @@ Encoded = tuple[str, list[int], Any]
 _RAW: dict[str, np.dtype[Any]] = {"<i8": np.dtype("<i8"), "<f8": np.dtype("<f8")}
 _NARROW: dict[str, np.dtype[Any]] = {"<u1": np.dtype("<u1"), "<u2": np.dtype("<u2"), "<u4": np.dtype("<u4")}
 _OBJECTS, _STEPS = "objects", "steps"
+
+_WORD = 2**63
 
 #: Shorter columns are not worth a second look.
 SHORT = 32
@@ -32,20 +35,43 @@ def encode_column(column: Array) -> Encoded:
     return _raw(column)
 
 
-def decode_column(kind: str, parameters: list[int], raw: memoryview, count: int) -> Array:
+def decode_column(kind: Any, parameters: Any, raw: memoryview, count: int) -> Array:
+    """The reverse of `encode_column`; Malformed where these are not `count` entries, or none at all."""
     if kind == _OBJECTS:
         values = packing.unpack(raw)
-        column = np.empty(len(values), dtype=object)
-        column[:] = values
-        return column
+        if type(values) is not list or len(values) != count:
+            raise Malformed(f"a column of objects does not hold {count} entries")
+        return np.fromiter(values, dtype=object, count=count)
     if kind == _STEPS:
-        first, step = parameters
+        first, step = _whole_numbers(parameters, 2)
+        if raw.nbytes or not _fits(first + step * max(0, count - 1)):
+            raise Malformed(f"a column of {count} steps of {step} from {first}")
         return np.arange(count, dtype=np.int64) * step + first
-    if kind in _NARROW:
-        whole: Array = np.frombuffer(raw, dtype=_NARROW[kind]).astype(np.int64)
-        whole += parameters[0]
-        return whole
-    return np.frombuffer(raw, dtype=_RAW[kind])
+    dtype = _NARROW.get(kind) or _RAW.get(kind) if isinstance(kind, str) else None
+    if dtype is None or raw.nbytes != count * dtype.itemsize:
+        raise Malformed(f"a column of {count} entries of the kind {kind!r:.20} in {raw.nbytes} bytes")
+    column = np.frombuffer(raw, dtype=dtype)
+    if kind in _RAW:
+        _whole_numbers(parameters, 0)
+        return column
+    (least,) = _whole_numbers(parameters, 1)
+    if count and not _fits(least + int(column.max())):
+        raise Malformed(f"a column of numbers above {least} that do not fit in 64 bits")
+    column = column.astype(np.int64)
+    column += least
+    return column
+
+
+def _whole_numbers(parameters: Any, count: int) -> list[int]:
+    if type(parameters) is not list or len(parameters) != count:
+        raise Malformed(f"a column with other parameters than {count}")
+    if not all(type(each) is int and _fits(each) for each in parameters):
+        raise Malformed("a column with parameters that are no whole numbers of 64 bits")
+    return parameters
+
+
+def _fits(number: int) -> bool:
+    return -_WORD <= number < _WORD
 
 
 def _encode_whole(column: Array) -> Encoded:

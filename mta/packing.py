@@ -5,13 +5,23 @@ Never pickle: what a store returns is data, and must not be able to run code.
 
 from __future__ import annotations
 
-import functools
+from functools import partial
 from typing import Any
 
 import msgpack
 import numpy as np
 
 _TUPLE, _BIG_INT, _SET, _FROZENSET, _ARRAY, _COMPLEX = range(1, 7)
+
+#: How deep tuples, sets and arrays may be inside each other in what is read: more than in what is written.
+DECODED = 66
+
+#: Shorter data cannot ask for much memory, whatever it says.
+SHORT = 1 << 10
+
+
+class Malformed(ValueError):
+    """Bytes that are no packed value."""
 
 
 #: Values nest at most so deep. The decoder calls itself for each tuple, set or array in another, and takes
@@ -44,7 +54,35 @@ def pack_entries(entries: list[Any]) -> bytes:
 
 
 def unpack(data: bytes | memoryview) -> Any:
-    return _unpacked(data, 1)
+    """The reverse of `pack`; Malformed where the data is not what `pack` made, whatever it is."""
+    return _unpacked(data, 0)
+
+
+def first_length(data: bytes | memoryview) -> int:
+    """How many bytes the first value in the data takes, found without making it.
+
+    A list says first how long it is, and room is made for that before its items are seen.
+    """
+    unpacker = msgpack.Unpacker(max_buffer_size=len(data))
+    unpacker.feed(data)
+    try:
+        unpacker.skip()
+    except (ValueError, msgpack.UnpackException) as error:
+        raise Malformed(f"no packed value: {error}") from None
+    return int(unpacker.tell())
+
+
+def _unpacked(data: bytes | memoryview, depth: int) -> Any:
+    if depth > DECODED:
+        raise Malformed(f"values are more than {DECODED} deep inside each other")
+    if len(data) > SHORT and first_length(data) != len(data):
+        raise Malformed("more than one packed value")
+    try:
+        return msgpack.unpackb(data, ext_hook=_HOOKS[depth], strict_map_key=False)
+    except Malformed:
+        raise
+    except (ValueError, TypeError, OverflowError) as error:
+        raise Malformed(f"no packed value: {error}") from None
 
 
 def check_text(text: str) -> None:
@@ -80,13 +118,6 @@ def _packed(value: Any) -> bytes:
     except UnicodeEncodeError as error:
         raise _no_text(error) from None
     return packed
-
-
-def _unpacked(data: bytes | memoryview, depth: int) -> Any:
-    if depth > _DEEPEST_PAGE + 2:
-        raise ValueError(f"a packed value is nested more than {_DEEPEST_PAGE} levels deep")
-    hook = functools.partial(_restore, depth)
-    return msgpack.unpackb(data, ext_hook=hook, strict_map_key=False)
 
 
 def _no_text(error: UnicodeEncodeError) -> Unpackable:
@@ -127,7 +158,11 @@ def _unpackable(value: Any) -> Unpackable:
 def _restore(depth: int, code: int, data: bytes) -> Any:
     if code == _BIG_INT:
         return int.from_bytes(data, "little", signed=True)
+    if not _TUPLE <= code <= _COMPLEX:
+        raise Malformed(f"unknown extension type {code} in a packed value")
     content = _unpacked(data, depth + 1)
+    if type(content) is not list:
+        raise Malformed(f"extension type {code} of a {type(content).__name__}")
     if code == _TUPLE:
         return tuple(content)
     if code == _SET:
@@ -135,8 +170,18 @@ def _restore(depth: int, code: int, data: bytes) -> Any:
     if code == _FROZENSET:
         return frozenset(content)
     if code == _COMPLEX:
-        return complex(*content)
-    if code == _ARRAY:
-        dtype, shape, raw = content
-        return np.frombuffer(raw, dtype=np.dtype(dtype)).reshape(shape)
-    raise ValueError(f"unknown extension type {code} in a packed value")
+        real, imaginary = content
+        return complex(real, imaginary)
+    return _array(*content)
+
+
+def _array(dtype: Any, shape: Any, raw: Any) -> Any:
+    kind = np.dtype(dtype) if isinstance(dtype, str) and len(dtype) <= 4 else None
+    if kind is None or kind.kind not in "biufc" or type(shape) is not list or type(raw) is not bytes:
+        raise Malformed("an array of no numbers")
+    if any(type(length) is not int or length < 0 for length in shape):
+        raise Malformed(f"an array of shape {shape}")
+    return np.frombuffer(raw, dtype=kind).reshape(shape)
+
+
+_HOOKS = [partial(_restore, depth) for depth in range(DECODED + 1)]

@@ -7,6 +7,9 @@ from typing import Any
 from mta.monoids.base import Array
 from mta.states import Layout, Run
 
+#: Entries that a page may have. What a store says of a page is not believed beyond this.
+LARGEST_PAGE = 1 << 20
+
 
 class Page:
     """Entries of one tier: elements in tier 0, aggregates of whole pages of the tier below otherwise.
