@@ -22,6 +22,7 @@ from mta.monoids.base import Array
 from mta.packing import Malformed
 from mta.pages import LARGEST_PAGE, Page
 from mta.states import ColumnLayout, Layout, Run
+from mta.untrusted import shown
 
 MAGIC = b"MTA1"
 
@@ -73,7 +74,7 @@ def decode_run(
     try:
         found, held, payloads = _read_header(body)
         if found != identity:
-            raise PageCorrupt(f"{what} is not itself: the store returned {found!r:.200} under its key")
+            raise PageCorrupt(f"{what} is not itself: the store returned {shown(found)} under its key")
         if count not in (None, held):
             raise PageCorrupt(f"{what} holds {held} entries, not {count}")
         return _decoded(layout, tier, held, payloads)
@@ -93,18 +94,22 @@ def _read_header(body: memoryview) -> tuple[list[Any], int, list[_Payload]]:
     if type(content) is not list or len(content) < 2:
         raise Malformed("its header is no list")
     *found, count, described = content
-    if type(count) is not int or not 0 <= count <= LARGEST_PAGE or type(described) is not list:
-        raise Malformed(f"its header names {count!r:.20} entries")
+    if not _is_size(count, LARGEST_PAGE) or type(described) is not list:
+        raise Malformed(f"its header names {shown(count)} entries")
     payloads = []
     for each in described:
-        if type(each) is not list or len(each) != 3 or type(each[2]) is not int or each[2] < 0:
-            raise Malformed(f"its header describes a column as {each!r:.80}")
+        if type(each) is not list or len(each) != 3 or not _is_size(each[2], len(body)):
+            raise Malformed(f"its header describes a column as {shown(each)}")
         kind, parameters, size = each
         payloads.append((kind, parameters, body[position : position + size]))
         position += size + _padding(size)
     if position != len(body):
         raise Malformed(f"its columns take {position} bytes, and there are {len(body)}")
     return found, count, payloads
+
+
+def _is_size(number: Any, most: int) -> bool:
+    return type(number) is int and 0 <= number <= most
 
 
 def _decoded(layout: Layout | None, tier: int, count: int, payloads: list[_Payload]) -> tuple[Array, Run]:

@@ -13,6 +13,7 @@ import numpy as np
 from mta import packing
 from mta.monoids.base import Array
 from mta.packing import Malformed
+from mta.untrusted import shown
 
 #: kind, parameters, and the bytes
 Encoded = tuple[str, list[int], Any]
@@ -49,7 +50,7 @@ def decode_column(kind: Any, parameters: Any, raw: memoryview, count: int) -> Ar
         return np.arange(count, dtype=np.int64) * step + first
     dtype = _NARROW.get(kind) or _RAW.get(kind) if isinstance(kind, str) else None
     if dtype is None or raw.nbytes != count * dtype.itemsize:
-        raise Malformed(f"a column of {count} entries of the kind {kind!r:.20} in {raw.nbytes} bytes")
+        raise Malformed(f"a column of {count} entries of the kind {shown(kind)} in {raw.nbytes} bytes")
     column = np.frombuffer(raw, dtype=dtype)
     if kind in _RAW:
         _whole_numbers(parameters, 0)

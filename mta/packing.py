@@ -11,6 +11,8 @@ from typing import Any
 import msgpack
 import numpy as np
 
+from mta.untrusted import shown
+
 _TUPLE, _BIG_INT, _SET, _FROZENSET, _ARRAY, _COMPLEX = range(1, 7)
 
 #: How deep tuples, sets and arrays may be inside each other in what is read: more than in what is written.
@@ -180,7 +182,7 @@ def _array(dtype: Any, shape: Any, raw: Any) -> Any:
     if kind is None or kind.kind not in "biufc" or type(shape) is not list or type(raw) is not bytes:
         raise Malformed("an array of no numbers")
     if any(type(length) is not int or length < 0 for length in shape):
-        raise Malformed(f"an array of shape {shape}")
+        raise Malformed(f"an array of shape {shown(shape)}")
     return np.frombuffer(raw, dtype=kind).reshape(shape)
 
 
