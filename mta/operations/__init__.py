@@ -1,7 +1,8 @@
 """What an operator does to the windows in a store: list, inspect, verify, clear away, remove."""
 
-from mta.operations.collect import Collected, collect, collect_window, remove
+from mta.operations.collect import Collected, collect, collect_window
 from mta.operations.expressions import BadExpression, monoid_from_text
+from mta.operations.remove import remove, remove_all
 from mta.operations.survey import Inspection, Summary, inspect, survey
 from mta.operations.verify import Report, verify
 
@@ -16,6 +17,7 @@ __all__ = [
     "inspect",
     "monoid_from_text",
     "remove",
+    "remove_all",
     "survey",
     "verify",
 ]

@@ -1,4 +1,4 @@
-"""Clearing away what no window needs: `mta gc` and `mta rm`.
+"""Clearing away what no window needs: `mta gc`.
 
 Can run at any time beside live windows. What may go follows from a root and a key alone:
 
@@ -16,24 +16,24 @@ Can run at any time beside live windows. What may go follows from a root and a k
   pages of epochs before the root's go that no version names and no attempt at work may have written.
 - A root goes if it has no version and its writer is surely dead, or if its lease has run out: its root first,
   by its token, and then its pages, as above.
+
+So keys are put in order by their windows as they come, and the roots of a hundred windows are read together,
+always after their keys. A root that cannot be believed is told, and nothing of its window is touched.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import islice
 
 from mta.attempts import is_gone
-from mta.errors import ManifestCorrupt, WindowNotFound
+from mta.errors import ManifestCorrupt
 from mta.manifest import PART, Attempt, Root, decode_root, encode_root
+from mta.operations.roots import Seen, Stored, by_window, read_roots
 from mta.operations.survey import Needed
 from mta.ownership import next_epoch, surely_dead
-from stores import Conflict, PageKey, Store, Token, pages_of, parse_page_key
-
-#: Keys that are looked at together, and roots that are remembered.
-CHUNK, ROOTS = 1000, 256
+from stores import Conflict, PageKey, Store, Token, pages_of
 
 #: Seconds that a lease must have run out, for clocks that differ.
 GRACE = 60.0
@@ -51,19 +51,10 @@ class Collected:
     problem: bool = False
 
 
-@dataclass
-class _Known:
-    root: Root
-    token: Token
-    needed: Needed
-    dead: bool
-
-
 def collect(store: Store, *, dry_run: bool = False, grace: float = GRACE) -> list[Collected]:
     """Clears away what no window needs; what is left of removed windows, by name."""
     collector = _Collector(store, dry_run, grace)
-    for name in store.list_roots():
-        collector.visit_root(name)
+    collector.visit_roots(store.list_roots())
     collector.visit_keys(store.list_keys(""))
     return [found for _, found in sorted(collector.found.items())]
 
@@ -71,173 +62,112 @@ def collect(store: Store, *, dry_run: bool = False, grace: float = GRACE) -> lis
 def collect_window(store: Store, name: str) -> None:
     """`collect` for one window."""
     collector = _Collector(store, False, GRACE)
-    collector.visit_root(name)
+    collector.visit_roots([name])
     collector.visit_keys(store.list_keys(pages_of(name)))
 
 
-def remove(store: Store, name: str) -> Collected:
-    """Removes a window with all its pages, whoever has it: its writer is fenced at its next commit."""
-    result = Collected(name)
-    while (found := store.read_root(name)) is not None:
-        try:
-            store.delete_root(name, found[1])
-            result.root = True
-        except Conflict:
-            continue
-    last = next_epoch(0, store.now())  # a window that begins from now on has a later epoch
-    for chunk in _chunks(store.list_keys(pages_of(name))):
-        mine = {key for key in chunk if parse_page_key(key).epoch < last}
-        store.delete_many(mine)
-        result.pages += len(mine)
-    if not result.root and not result.pages:
-        raise WindowNotFound(f"no window {name!r} in {store!r}")
-    return result
+def superseded(root: Root, seen: Seen) -> list[str]:
+    """Those of a window's keys that no version of it names, nor one to come, whoever is at work."""
+    return [text for text, key in _idle(root, seen) if _is_superseded(root, key)]
 
 
 class _Collector:
     def __init__(self, store: Store, dry_run: bool, grace: float) -> None:
-        self._store, self._dry_run, self._grace = store, dry_run, grace
+        self._store, self._dry_run = store, dry_run
+        self._now = store.now()
+        #: what ran out before this has run out for everybody
+        self._latest = self._now - grace
         self.found: dict[str, Collected] = {}
-        #: roots that were read lately; what follows from one stays true as the window goes on
-        self._known: OrderedDict[str, _Known] = OrderedDict()
-        #: windows that would have no root if this were no dry run
-        self._gone: set[str] = set()
 
     # -- roots ------------------------------------------------------------------------------------------
 
-    def visit_root(self, name: str) -> None:
-        """Removes the root of a window that nobody will come back to."""
-        if name in self._gone:
-            return
+    def visit_roots(self, names: Iterable[str]) -> None:
+        """Removes the roots of windows that nobody will come back to, and settles the others."""
+        for roots in read_roots(self._store, names):
+            reasons: dict[str, str] = {}
+            for name, stored in roots.items():
+                root = self._decoded(name, stored)
+                if root is None:
+                    continue
+                reason, settled = _fate(root, self._now, self._latest)
+                if reason:
+                    reasons[name] = reason
+                elif settled is not root and not self._dry_run:
+                    with suppress(Conflict):  # the window goes on; next time
+                        self._store.swap_root(name, encode_root(name, settled), stored.token)
+            self._remove_roots({name: roots[name].token for name in reasons}, reasons)
+
+    def _remove_roots(self, tokens: dict[str, Token], reasons: dict[str, str]) -> None:
+        kept = [] if self._dry_run else self._store.delete_roots(tokens)
+        for name in tokens.keys() - set(kept):  # somebody came back to those that are kept
+            self._of(name).root, self._of(name).reason = True, reasons[name]
+
+    def _decoded(self, name: str, stored: Stored) -> Root | None:
         try:
-            known = self._read(name)
+            return decode_root(name, stored.data)
         except ManifestCorrupt as error:
             self.found[name] = Collected(name, reason=str(error), problem=True)
-            return
-        reason = "" if known is None else self._why_to_remove(known)
-        if known is None:
-            return
-        if not reason:
-            self._settle(name, known)
-            return
-        if not self._dry_run:
-            try:
-                self._store.delete_root(name, known.token)
-            except Conflict:
-                return  # somebody came back to it
-        self._gone.add(name)
-        self._of(name).root = True
-        self._of(name).reason = reason
-
-    def _settle(self, name: str, known: _Known) -> None:
-        """Takes attempts out of a root that can come to nothing."""
-        root = known.root
-        latest = self._store.now() - self._grace
-        lost = [each for each in root.attempts if _is_lost(each, root, latest)]
-        if not lost:
-            return
-        kept = tuple(each for each in root.attempts if each not in lost)
-        epoch = next_epoch(root.epoch, self._store.now())
-        settled = replace(root, epoch=epoch, attempts=kept)
-        if self._dry_run:
-            self._known[name] = _Known(settled, known.token, Needed(settled), dead=False)
-            return
-        try:
-            if not settled.retained and not kept:
-                self._store.delete_root(name, known.token)
-                self._of(name).root, self._of(name).reason = (
-                    True,
-                    "its writer died before the first checkpoint",
-                )
-            else:
-                self._store.swap_root(name, encode_root(name, settled), known.token)
-        except Conflict:
-            pass  # the window goes on; next time
-        self._known.pop(name, None)
-
-    def _why_to_remove(self, known: _Known) -> str:
-        lease = known.root.lease
-        if lease is not None and lease < self._store.now() - self._grace:
-            return "its lease ran out"
-        if not known.root.retained and not known.root.attempts and known.dead:
-            return "its writer died before the first checkpoint"
-        return ""
+            return None
 
     # -- keys -------------------------------------------------------------------------------------------
 
     def visit_keys(self, keys: Iterable[str]) -> None:
-        for chunk in _chunks(keys):
-            by_name: dict[str, list[tuple[str, PageKey]]] = {}
-            for text in chunk:
-                try:
-                    key = parse_page_key(text)
-                except ValueError:
-                    continue  # not ours
-                by_name.setdefault(key.name, []).append((text, key))
-            for name, pairs in by_name.items():
-                unneeded = self._unneeded(name, pairs)
+        for windows in by_window(self._store, keys):
+            gone = []
+            for seen in windows:
+                unneeded = self._unneeded(seen)
                 if unneeded:
-                    if not self._dry_run:
-                        self._store.delete_many(unneeded)
-                    self._of(name).pages += len(unneeded)
+                    self._of(seen.name).pages += len(unneeded)
+                    gone += unneeded
+            if not self._dry_run:
+                self._store.delete_many(gone)
 
-    def _unneeded(self, name: str, pairs: list[tuple[str, PageKey]]) -> list[str]:
-        """Those of a window's keys, seen just now, that may go."""
-        if self._dry_run and name in self._gone:
-            return [text for text, _ in pairs]
-        try:
-            known = self._lately_read(name)
-        except ManifestCorrupt:
-            return []  # which was said when its root was visited
-        if known is None:
-            return [text for text, _ in pairs]
-        root = known.root
-        at_work = [each for each in root.attempts if each.version is None]
-        idle = [
-            (text, key)
-            for text, key in pairs
-            if key not in known.needed and not any(each.has(key.epoch) for each in at_work)
-        ]
-        gone = [text for text, key in idle if key.epoch < root.epoch or _is_over(root, key)]
-        current = [text for text, key in idle if root.has(key.epoch) and not _is_over(root, key)]
-        if current and known.dead and self._fence(name, known):
+    def _unneeded(self, seen: Seen) -> list[str]:
+        """Those of a window's keys that may go."""
+        would_be_gone = self._dry_run and seen.name in self.found and self.found[seen.name].root
+        if seen.root is None or would_be_gone:
+            return [text for text, _ in seen.keys]
+        root = self._decoded(seen.name, seen.root)
+        if root is None:
+            return []
+        if self._dry_run:
+            _, root = _fate(root, self._now, self._latest)
+        gone = superseded(root, seen)
+        over = set(gone)
+        current = [text for text, key in _idle(root, seen) if root.has(key.epoch) and text not in over]
+        if current and surely_dead(root.owner) and self._fence(seen.name, root, seen.root.token):
             gone += current
         return gone
 
-    def _fence(self, name: str, known: _Known) -> bool:
+    def _fence(self, name: str, root: Root, token: Token) -> bool:
         """Raises the epoch above that of a writer that is surely dead; false if somebody was first."""
         if self._dry_run:
             return True
-        epoch = next_epoch(known.root.epoch, self._store.now())
-        root = replace(known.root, epoch=epoch, owner=("", 0, 0))
+        fenced = replace(root, epoch=next_epoch(root.epoch, self._now), owner=("", 0, 0))
         try:
-            token = self._store.swap_root(name, encode_root(name, root), known.token)
+            self._store.swap_root(name, encode_root(name, fenced), token)
         except Conflict:
-            self._known.pop(name, None)
             return False
-        self._known[name] = _Known(root, token, known.needed, dead=False)
         return True
-
-    def _lately_read(self, name: str) -> _Known | None:
-        known = self._known.get(name)
-        if known is None:
-            known = self._read(name)  # that there is none is never remembered
-        if known is not None:
-            self._known[name] = known
-            self._known.move_to_end(name)
-            while len(self._known) > ROOTS:
-                self._known.popitem(last=False)
-        return known
-
-    def _read(self, name: str) -> _Known | None:
-        found = self._store.read_root(name)
-        if found is None:
-            return None
-        root = decode_root(name, found[0])
-        return _Known(root, found[1], Needed(root), surely_dead(root.owner))
 
     def _of(self, name: str) -> Collected:
         return self.found.setdefault(name, Collected(name))
+
+
+# -- what follows from a root ------------------------------------------------------------------------------
+
+
+def _fate(root: Root, now: float, latest: float) -> tuple[str, Root]:
+    """Why a root has to go, or else what it settles to: itself without attempts that can come to nothing."""
+    if root.lease is not None and root.lease < latest:
+        return "its lease ran out", root
+    kept = tuple(each for each in root.attempts if not _is_lost(each, root, latest))
+    settled = root
+    if len(kept) < len(root.attempts):
+        settled = replace(root, epoch=next_epoch(root.epoch, now), attempts=kept)
+    if not settled.retained and not settled.attempts and (root.attempts or surely_dead(root.owner)):
+        return "its writer died before the first checkpoint", root
+    return "", settled
 
 
 def _is_lost(attempt: Attempt, root: Root, now: float) -> bool:
@@ -253,6 +183,21 @@ def _is_lost(attempt: Attempt, root: Root, now: float) -> bool:
     )
 
 
+def _idle(root: Root, seen: Seen) -> list[tuple[str, PageKey]]:
+    """Keys that no retained version names, and that are of no attempt at work."""
+    needed = Needed(root)
+    at_work = [each for each in root.attempts if each.version is None]
+    return [
+        (text, key)
+        for text, key in seen.keys
+        if key not in needed and not any(each.has(key.epoch) for each in at_work)
+    ]
+
+
+def _is_superseded(root: Root, key: PageKey) -> bool:
+    return key.epoch < root.epoch or _is_over(root, key)
+
+
 def _is_over(root: Root, key: PageKey) -> bool:
     """Whether no version to come will name a page or part of the root's epoch that none names now.
 
@@ -266,9 +211,3 @@ def _is_over(root: Root, key: PageKey) -> bool:
         return key.number < root.next_part()
     shift = root.page_size.bit_length() - 1
     return (key.number + 1) << shift * (key.tier + 1) <= first
-
-
-def _chunks(keys: Iterable[str]) -> Iterator[set[str]]:
-    rest = iter(keys)
-    while chunk := set(islice(rest, CHUNK)):
-        yield chunk

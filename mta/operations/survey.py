@@ -10,6 +10,7 @@ from typing import Any
 from mta import packing
 from mta.errors import ManifestCorrupt, WindowNotFound
 from mta.manifest import DOCUMENTS, PART, Extents, Root, Version, decode_root
+from mta.operations.roots import read_roots
 from mta.ownership import same_host, surely_dead
 from stores import PageKey, Store, pages_of, parse_page_key
 
@@ -113,10 +114,9 @@ class Inspection:
 
 def survey(store: Store) -> Iterator[Summary]:
     """All windows of a store, by name."""
-    for name in sorted(set(store.list_roots())):
-        found = store.read_root(name)
-        if found is not None:
-            yield summary(name, found[0])
+    for roots in read_roots(store, sorted(set(store.list_roots()))):
+        for name, stored in roots.items():
+            yield summary(name, stored.data)
 
 
 def summary(name: str, data: bytes) -> Summary:
