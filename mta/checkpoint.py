@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from mta.codec import decode_run, encode_run
-from mta.errors import ConcurrentUse, ManifestMismatch, PageCorrupt, PagesLost
+from mta.errors import ConcurrentUse, ManifestMismatch, PagesLost
 from mta.levels import Tail
-from mta.manifest import Extents, Part, Root, SavedTail, Version
+from mta.manifest import MOST_PARTS, Extents, Part, Root, SavedTail, Version
 from mta.monoids.base import Monoid
 from mta.policies import Policy
 from mta.states import Layout
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 #: Entries that stand in the manifest itself take at most so many bytes a tier.
 INLINE = 640
-
-#: A tail in more parts than this is written as one again, so that a manifest stays small.
-MOST_PARTS = 256
 
 
 class Content(NamedTuple):
@@ -123,7 +120,7 @@ class Checkpoints:
         if len(data) <= self._inline:
             return SavedTail(tail.start, last.parts, data, tail.stop - saved.saved)
         older = last.parts
-        if len(older) >= MOST_PARTS:
+        if len(older) >= MOST_PARTS:  # they are written as one again, so that a manifest stays small
             older, data = (), self._encoded(tail, tail.start)
         self._ownership.claim()
         start = older[-1].stop if older else tail.start
@@ -188,10 +185,8 @@ def load_tail(
 
 
 def _followed(layout: Layout, tail: Tail, data: bytes, name: str, part: Part, what: str) -> Tail:
-    times, run = decode_run(layout, data, _identity(name, part.tier, part.start), tail.tier, what)
-    count = part.stop - part.start
-    if len(times) != count:
-        raise PageCorrupt(f"{what} holds {len(times)} entries, and the manifest names {count}")
+    identity = _identity(name, part.tier, part.start)
+    times, run = decode_run(layout, data, identity, tail.tier, what, part.stop - part.start)
     return tail.followed(times, run)
 
 

@@ -19,10 +19,10 @@ from mta import packing
 from mta.columns import Encoded, decode_column, encode_column
 from mta.errors import PageCorrupt
 from mta.monoids.base import Array
-from mta.packing import Malformed
+from mta.monoids.ufuncs import Count
 from mta.pages import LARGEST_PAGE, Page
 from mta.states import ColumnLayout, Layout, Run
-from mta.untrusted import shown
+from mta.untrusted import Malformed, fields, shown, whole
 
 MAGIC = b"MTA1"
 
@@ -30,14 +30,21 @@ MAGIC = b"MTA1"
 _Payload = tuple[Any, Any, memoryview]
 
 
+class TimesOnly(ColumnLayout):
+    """For pages of a monoid that is not known: of their entries only the times are read."""
+
+    def __init__(self) -> None:
+        super().__init__(Count())
+
+
 def encode_page(layout: Layout, window: str, number: int, page: Page) -> bytes:
     return encode_run(layout, [window, page.tier, number], page.tier, page.times, page.run)
 
 
 def decode_page(
-    layout: Layout | None, data: bytes, window: str, tier: int, number: int, count: int | None = None
+    layout: Layout, data: bytes, window: str, tier: int, number: int, count: int | None = None
 ) -> Page:
-    """The page, which has `count` entries if that is known. Without a layout only its times are made."""
+    """The reverse of `encode_page`; the page has `count` entries, if that is known."""
     what = f"page {number} of tier {tier} of window {window!r}"
     times, run = decode_run(layout, data, [window, tier, number], tier, what, count)
     return Page(tier, times, run)
@@ -61,7 +68,7 @@ def encode_run(layout: Layout, identity: list[Any], tier: int, times: Array, run
 
 
 def decode_run(
-    layout: Layout | None, data: bytes, identity: list[Any], tier: int, what: str, count: int | None = None
+    layout: Layout, data: bytes, identity: list[Any], tier: int, what: str, count: int | None = None
 ) -> tuple[Array, Run]:
     """The reverse of `encode_run`; PageCorrupt where anything is not as it was written."""
     if len(data) < 16 or data[:4] != MAGIC:
@@ -90,33 +97,26 @@ def _read_header(body: memoryview) -> tuple[list[Any], int, list[_Payload]]:
     end = packing.first_length(header)
     if len(header) != length or bytes(header[end:]).strip(b"\xc1"):
         raise Malformed("its header does not end where it says")
-    content = packing.unpack(header[:end])
-    if type(content) is not list or len(content) < 2:
-        raise Malformed("its header is no list")
+    content = fields(packing.unpack(header[:end]), "its header")
+    if len(content) < 2:
+        raise Malformed(f"its header is {shown(content)}")
     *found, count, described = content
-    if not _is_size(count, LARGEST_PAGE) or type(described) is not list:
-        raise Malformed(f"its header names {shown(count)} entries")
+    whole(count, "the number of its entries", 0, LARGEST_PAGE)
     payloads = []
-    for each in described:
-        if type(each) is not list or len(each) != 3 or not _is_size(each[2], len(body)):
-            raise Malformed(f"its header describes a column as {shown(each)}")
-        kind, parameters, size = each
-        payloads.append((kind, parameters, body[position : position + size]))
+    for each in fields(described, "the list of its columns"):
+        kind, parameters, size = fields(each, "a column", 3)
+        payloads.append((kind, parameters, body[position : position + whole(size, "the size of a column")]))
         position += size + _padding(size)
     if position != len(body):
         raise Malformed(f"its columns take {position} bytes, and there are {len(body)}")
     return found, count, payloads
 
 
-def _is_size(number: Any, most: int) -> bool:
-    return type(number) is int and 0 <= number <= most
-
-
-def _decoded(layout: Layout | None, tier: int, count: int, payloads: list[_Payload]) -> tuple[Array, Run]:
+def _decoded(layout: Layout, tier: int, count: int, payloads: list[_Payload]) -> tuple[Array, Run]:
     expected = _columns_of(layout, tier)
     if not payloads or expected not in (None, len(payloads) - 1):
         raise Malformed(f"it has {len(payloads)} columns with the times, not {1 + (expected or 0)}")
-    if layout is None:
+    if isinstance(layout, TimesOnly):
         return _times(*payloads[0], count), ()
     times, *columns = _times(*payloads[0], count), *(decode_column(*each, count) for each in payloads[1:])
     monoid = layout.monoid
@@ -133,9 +133,9 @@ def _decoded(layout: Layout | None, tier: int, count: int, payloads: list[_Paylo
     return times, tuple(columns)
 
 
-def _columns_of(layout: Layout | None, tier: int) -> int | None:
+def _columns_of(layout: Layout, tier: int) -> int | None:
     """How many columns a run has beside its times."""
-    if layout is None:
+    if isinstance(layout, TimesOnly):
         return None
     if isinstance(layout, ColumnLayout):
         return layout.monoid.width if tier else layout.monoid.arity

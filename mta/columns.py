@@ -12,8 +12,7 @@ import numpy as np
 
 from mta import packing
 from mta.monoids.base import Array
-from mta.packing import Malformed
-from mta.untrusted import shown
+from mta.untrusted import Malformed, fields, shown, whole
 
 #: kind, parameters, and the bytes
 Encoded = tuple[str, list[int], Any]
@@ -64,11 +63,9 @@ def decode_column(kind: Any, parameters: Any, raw: memoryview, count: int) -> Ar
 
 
 def _whole_numbers(parameters: Any, count: int) -> list[int]:
-    if type(parameters) is not list or len(parameters) != count:
-        raise Malformed(f"a column with other parameters than {count}")
-    if not all(type(each) is int and _fits(each) for each in parameters):
-        raise Malformed("a column with parameters that are no whole numbers of 64 bits")
-    return parameters
+    for each in fields(parameters, "the parameters of a column", count):
+        whole(each, "a parameter of a column", -_WORD, _WORD - 1)
+    return list(parameters)
 
 
 def _fits(number: int) -> bool:

@@ -15,7 +15,10 @@ from typing import Any
 import msgpack
 import xxhash
 
+from mta import packing
 from mta.errors import ManifestCorrupt
+from mta.pages import LARGEST_PAGE
+from mta.untrusted import LARGEST, Malformed, fields, raw, real, shown, text, whole
 from stores.base import page_key, page_prefix
 
 FORMAT = 3
@@ -26,6 +29,12 @@ PART = 0x80
 
 #: Documents that are no pages are kept under this tier.
 DOCUMENTS = 0x7F
+
+#: A tail has at most so many parts, a window so many tiers, and documents that follow each other are so many.
+MOST_PARTS, MOST_TIERS, MOST_DOCUMENTS = 256, 64, 1 << 20
+
+#: What a manifest may say: below, so that there is room for more.
+LAST_EPOCH = LAST_LEAF = 1 << 62
 
 #: Each claim takes so many epochs: the writer's own, to use one after the other without asking.
 EPOCHS = 1 << 10
@@ -248,38 +257,120 @@ def decode_root(name: str, data: bytes) -> Root:
         raise ManifestCorrupt(
             f"{what} ({len(data)} bytes, wrong checksum); restore it from a copy of the store"
         )
-    content = msgpack.unpackb(memoryview(data)[4:-8], strict_map_key=False)
-    if content[0] != FORMAT:
-        raise ManifestCorrupt(f"the manifest of window {name!r} has format {content[0]}, this is {FORMAT}")
-    _, found, epoch, page_size, monoid, policy, owner, lease, next_version, versions, attempts = content
+    try:
+        return _root(name, fields(packing.unpack(memoryview(data)[4:-8]), "it"))
+    except Malformed as error:
+        raise ManifestCorrupt(f"{what}, though its checksum is right: {error}") from error
+
+
+def _root(name: str, content: list[Any]) -> Root:
+    if content[:1] != [FORMAT]:
+        raise ManifestCorrupt(
+            f"the manifest of window {name!r} has format {shown(content[:1])}, this is {FORMAT}: it was "
+            "written by another version of this library"
+        )
+    _, found, epoch, page_size, monoid, policy, owner, lease, next_version, versions, attempts = fields(
+        content, "it", 11
+    )
     if found != name:
         raise ManifestCorrupt(
-            f"the manifest of window {name!r} is that of {found!r}; the store mixed them up"
+            f"the manifest of window {name!r} is that of {shown(found)}; the store mixed them up"
         )
+    if whole(page_size, "the page size", 2, LARGEST_PAGE).bit_count() != 1:
+        raise Malformed(f"the page size is {page_size}, which is no power of two")
     shift = page_size.bit_length() - 1
     return Root(
-        epoch, page_size, monoid, policy, tuple(owner), lease, next_version,
-        tuple(unpack_version(shift, version) for version in versions),
-        tuple(_attempt(shift, *attempt) for attempt in attempts),
+        _epoch(epoch), page_size, text(monoid, "the monoid"), text(policy, "the policy"), _owner(owner),
+        None if lease is None else real(lease, "the lease"), whole(next_version, "the next version's number"),
+        tuple(unpack_version(shift, version) for version in fields(versions, "the list of versions")),
+        tuple(_attempt(shift, attempt) for attempt in fields(attempts, "the list of attempts")),
     )  # fmt: skip
 
 
-def _attempt(
-    shift: int, ident: str, epoch: int, batch: int, run: str, owner: list[Any], lease: float, version: Any
-) -> Attempt:
-    found = None if version is None else unpack_version(shift, version)
-    return Attempt(ident, epoch, batch, run, (owner[0], owner[1], owner[2]), lease, found)
+def _attempt(shift: int, packed: Any) -> Attempt:
+    ident, epoch, batch, run, owner, lease, version = fields(packed, "an attempt", 7)
+    return Attempt(
+        text(ident, "an attempt"), _epoch(epoch), whole(batch, "a batch", -1), text(run, "a run"),
+        _owner(owner), real(lease, "a lease"), None if version is None else unpack_version(shift, version),
+    )  # fmt: skip
 
 
-def unpack_version(shift: int, packed: list[Any]) -> Version:
-    number, head, tail, oldest, youngest, offset, ends, tails, next_part, documents = packed
-    saved = (
-        SavedTail(start, tuple(_unpack_parts(tier, start, parts)), inline, count)
-        for tier, (start, parts, inline, count) in enumerate(tails)
+def _owner(packed: Any) -> tuple[str, int, int]:
+    host, process, start = fields(packed, "the owner", 3)
+    return text(host, "a host"), whole(process, "a process id"), whole(start, "the start of a process")
+
+
+def _epoch(value: Any) -> int:
+    return whole(value, "an epoch", 0, LAST_EPOCH)
+
+
+def unpack_version(shift: int, packed: Any) -> Version:
+    """The reverse of `pack_version`; Malformed where no window can be like that."""
+    number, head, tail, oldest, youngest, offset, ends, tails, next_part, documents = fields(
+        packed, "a version", 10
     )
-    extents = Extents(tuple((epoch, end) for epoch, end in ends), shift)
-    others = tuple((epoch, first, last) for epoch, first, last in documents)
-    return Version(number, head, tail, oldest, youngest, offset, extents, tuple(saved), next_part, others)
+    whole(tail, "the tail", 0, LAST_LEAF)
+    packing.unpack(raw(offset, "the offset"))
+    version = Version(
+        whole(number, "the number of a version"), whole(head, "the head", 0, tail), tail,
+        _time(oldest), _time(youngest), offset,
+        Extents(tuple(_extent(each) for each in fields(ends, "the extents")), shift),
+        tuple(_saved_tail(tier, each) for tier, each in enumerate(fields(tails, "the tails"))),
+        whole(next_part, "the next part"),
+        tuple(_documents(each) for each in fields(documents, "the documents")),
+    )  # fmt: skip
+    _check_shape(version)
+    return version
+
+
+def _check_shape(version: Version) -> None:
+    """Refuses what no window is like, though each number for itself may be right."""
+    shift, ends = version.extents.shift, [end for _, end in version.extents.ends]
+    closed = [end for end in ends[:-1] if end is not None]
+    if not ends or ends[-1] is not None or len(closed) != len(ends) - 1 or closed != sorted(closed):
+        raise Malformed(f"its extents {shown(version.extents.ends)} do not follow each other")
+    if (version.head < version.tail) != (version.oldest is not None) or (
+        version.oldest is not None and (version.youngest is None or version.youngest < version.oldest)
+    ):
+        raise Malformed(
+            f"it holds {version.tail - version.head} elements, of times from {version.oldest} to "
+            f"{version.youngest}"
+        )
+    if len(version.tails) > MOST_TIERS or version.tail >> shift * len(version.tails):
+        raise Malformed(f"it has {len(version.tails)} tiers for {version.tail} elements")
+    for tier, tail in enumerate(version.tails):
+        count = version.tail >> shift * tier
+        start, stop = count >> shift << shift, tail.saved + tail.inline_count
+        if (tail.start, stop) != (start, count):
+            raise Malformed(
+                f"the tail of tier {tier} is [{tail.start}, {stop}) and should be [{start}, {count})"
+            )
+
+
+def _time(value: Any) -> int | float | None:
+    if value is not None and not -LARGEST <= real(value, "a time") <= LARGEST:
+        raise Malformed(f"a time is {shown(value)}")
+    return value  # type: ignore[no-any-return]
+
+
+def _extent(packed: Any) -> tuple[int, int | None]:
+    epoch, end = fields(packed, "an extent", 2)
+    return _epoch(epoch), None if end is None else whole(end, "the end of an extent")
+
+
+def _saved_tail(tier: int, packed: Any) -> SavedTail:
+    start, parts, inline, count = fields(packed, "a tail", 4)
+    whole(start, "the start of a tail")
+    whole(count, "the number of entries of a tail", 0, LARGEST_PAGE)
+    if bool(raw(inline, "the entries of a tail")) != bool(count):
+        raise Malformed(f"a tail has {count} entries in {len(inline)} bytes")
+    return SavedTail(start, tuple(_unpack_parts(tier, start, fields(parts, "the parts"))), inline, count)
+
+
+def _documents(packed: Any) -> tuple[int, int, int]:
+    epoch, first, last = fields(packed, "a range of documents", 3)
+    whole(last, "the end of documents", whole(first, "the start of documents"), first + MOST_DOCUMENTS)
+    return _epoch(epoch), first, last
 
 
 def _pack_parts(parts: Iterable[Part]) -> list[list[int]]:
@@ -292,8 +383,13 @@ def _pack_parts(parts: Iterable[Part]) -> list[list[int]]:
     return packed
 
 
-def _unpack_parts(tier: int, start: int, packed: list[list[int]]) -> Iterator[Part]:
-    for epoch, *numbers in packed:
-        for serial, length in zip(numbers[::2], numbers[1::2], strict=True):
-            yield Part(tier, epoch, serial, start, start + length)
+def _unpack_parts(tier: int, start: int, packed: list[Any]) -> Iterator[Part]:
+    if sum(len(fields(each, "the parts of an epoch")) // 2 for each in packed) > MOST_PARTS:
+        raise Malformed(f"a tail has more than {MOST_PARTS} parts")
+    for each in packed:
+        epoch, *numbers = each or [None]
+        for place in range(0, len(numbers), 2):
+            serial, length = fields(numbers[place : place + 2], "a part", 2)
+            whole(length, "the length of a part", 1, LARGEST_PAGE)
+            yield Part(tier, _epoch(epoch), whole(serial, "the number of a part"), start, start + length)
             start += length

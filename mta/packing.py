@@ -11,7 +11,7 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from mta.untrusted import shown
+from mta.untrusted import Malformed, shown
 
 _TUPLE, _BIG_INT, _SET, _FROZENSET, _ARRAY, _COMPLEX = range(1, 7)
 
@@ -20,10 +20,6 @@ DECODED = 66
 
 #: Shorter data cannot ask for much memory, whatever it says.
 SHORT = 1 << 10
-
-
-class Malformed(ValueError):
-    """Bytes that are no packed value."""
 
 
 #: Values nest at most so deep. The decoder calls itself for each tuple, set or array in another, and takes

@@ -302,7 +302,9 @@ class StoredPages:
                     f"(key {key!r}); the store lost it, or the window was removed, so it cannot answer: "
                     "restore it from a copy, or start the window anew"
                 )
-            pages[tier, number] = decode_page(self._layout, data, self._window, tier, number)
+            pages[tier, number] = decode_page(
+                self._layout, data, self._window, tier, number, 1 << self._shift
+            )
         return pages
 
     def _remember(self, name: PageId, page: Page) -> None:

@@ -1,9 +1,49 @@
-"""Showing what others wrote: names, offsets and fields from a store, which may be anything."""
+"""What a store returns was written by anybody: checking its fields, and showing them."""
 
 from __future__ import annotations
 
+import math
 import reprlib
 from typing import Any
+
+LARGEST = 2**63 - 1
+
+
+class Malformed(ValueError):
+    """Bytes that this library has not written."""
+
+
+def whole(value: Any, what: str, least: int = 0, most: int = LARGEST) -> int:
+    if type(value) is not int or not least <= value <= most:
+        raise Malformed(f"{what} is {shown(value)}, not a whole number from {least} to {most}")
+    return value
+
+
+def real(value: Any, what: str) -> float:
+    """A number that has a place among the others."""
+    if type(value) not in (int, float) or math.isnan(value):
+        raise Malformed(f"{what} is {shown(value)}, not a number")
+    number: float = value
+    return number
+
+
+def text(value: Any, what: str) -> str:
+    if type(value) is not str:
+        raise Malformed(f"{what} is {shown(value)}, not a text")
+    return value
+
+
+def raw(value: Any, what: str) -> bytes:
+    if type(value) is not bytes:
+        raise Malformed(f"{what} is {shown(value)}, not bytes")
+    return value
+
+
+def fields(value: Any, what: str, count: int | None = None) -> list[Any]:
+    if type(value) is not list or count not in (None, len(value)):
+        wanted = "a list" if count is None else f"a list of {count}"
+        raise Malformed(f"{what} is {shown(value)}, not {wanted}")
+    return value
 
 
 class _Short(reprlib.Repr):

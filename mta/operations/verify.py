@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from mta.checkpoint import load_tail
-from mta.codec import decode_page
+from mta.codec import TimesOnly, decode_page
 from mta.errors import ManifestCorrupt, ManifestMismatch, PageError, WindowNotFound
 from mta.levels import Tail
 from mta.manifest import Root, Version, decode_root
-from mta.monoids import Fields, Max
+from mta.monoids import Fields
 from mta.monoids.base import Monoid
 from mta.monoids.sketches import _Sketch as Sketch
 from mta.operations.expressions import BadExpression, monoid_from_text
@@ -118,8 +118,7 @@ class _Check:
         self._size = root.page_size
         self._shift = root.page_size.bit_length() - 1
         self._monoid = monoid
-        # any columns will do where no state is computed
-        self._layout: Layout = ColumnLayout(Max()) if monoid is None else layout_of(monoid)
+        self._layout: Layout = TimesOnly() if monoid is None else layout_of(monoid)
         self._tails: list[Tail | None] = []
         self._parent: tuple[tuple[int, int], Page | None] | None = None
 

@@ -14,7 +14,7 @@ from typing import IO, Any
 from rich.console import Console
 
 from mta.demo import DemoError
-from mta.operations.collect import remove
+from mta.operations import remove
 from spark_integration.demo.data import PARTITIONS, SENSORS, Stream
 from spark_integration.demo.expected import expected
 from spark_integration.demo.figure import save_figure

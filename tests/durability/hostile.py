@@ -109,7 +109,9 @@ def hostile_pages(data: bytes) -> Iterator[bytes]:
         if kind == "objects":
             inside = msgpack.unpackb(rest[position : position + length], strict_map_key=False)
             cut = inside[:2] if len(inside) > 8 else inside
-            others = [packed([*other, *inside[len(cut) :]]) for other in changed(cut) if isinstance(other, list)]
+            others = [
+                packed([*other, *inside[len(cut) :]]) for other in changed(cut) if isinstance(other, list)
+            ]
             for payload in [*others, *map(packed, WRONG), promises(), b""]:
                 new = [*described]
                 new[place] = [kind, [], len(payload)]
@@ -137,7 +139,7 @@ def try_pages(megabytes: int) -> int:
     from reference import SUBJECTS
 
     from mta import PageCorrupt
-    from mta.codec import decode_page, encode_page
+    from mta.codec import TimesOnly, decode_page, encode_page
     from mta.pages import Page
     from mta.states import layout_of
 
@@ -152,7 +154,7 @@ def try_pages(megabytes: int) -> int:
     tried = 0
     for layout, tier, data in cases:
         for hostile in hostile_pages(data):
-            for known in (layout, None):
+            for known in (layout, TimesOnly()):
                 tried += 1
                 try:
                     page = decode_page(known, hostile, "w", tier, 3, 8)
