@@ -12,12 +12,17 @@ from typing import Any
 from mta import monoids
 from mta.monoids.base import Monoid
 
+#: Longer texts are no monoids, and larger numbers are no parameters: a state of 2^24 bits takes 2 MB.
+LONGEST, LARGEST = 1 << 16, 1 << 24
+
 
 class BadExpression(ValueError):
     """A text is not a monoid of the catalogue."""
 
 
 def monoid_from_text(text: str) -> Monoid:
+    if len(text) > LONGEST:
+        raise BadExpression(f"not a monoid such as Max(): a text of {len(text):,} characters")
     try:
         tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -49,6 +54,9 @@ def _value(node: ast.expr) -> Any:
     if isinstance(node, ast.Call):
         return _built(node)
     try:
-        return ast.literal_eval(node)
+        value = ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         raise BadExpression(f"expected a literal or a monoid, got {ast.unparse(node)}") from None
+    if isinstance(value, (int, float)) and not -LARGEST <= value <= LARGEST:
+        raise BadExpression(f"expected a number up to {LARGEST:,}, got {ast.unparse(node)}")
+    return value

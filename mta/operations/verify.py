@@ -30,6 +30,9 @@ from stores import Store, page_key, page_prefix
 #: Pages that are read at once.
 CHUNK = 8
 
+#: Where so much is wrong, the rest is not looked at: a manifest can name more pages than anybody can read.
+MOST_PROBLEMS = 1000
+
 #: Sums of the same numbers in another order differ by rounding.
 RELATIVE, OF_MAGNITUDE = 1e-6, 1e-9
 
@@ -78,6 +81,9 @@ def verify(store: Store, name: str, monoid: Monoid | None = None) -> Report:
             report.versions.append(version.number)
         except _GivenUp:
             report.notes.append(f"version {version.number} was given up meanwhile")
+        except _TooMany:
+            report.notes.append(f"after {MOST_PROBLEMS:,} problems the rest was not looked at")
+            break
     return report
 
 
@@ -108,6 +114,10 @@ class _GivenUp(Exception):
     """The writer has given up the version meanwhile."""
 
 
+class _TooMany(Exception):
+    """So much is wrong that the rest does not matter."""
+
+
 class _Check:
     """One version of a window."""
 
@@ -126,10 +136,10 @@ class _Check:
         text = f"version {self._version.number}: {text}"
         if text not in self._report.problems:
             self._report.problems.append(text)
+        if len(self._report.problems) >= MOST_PROBLEMS:
+            raise _TooMany
 
     def run(self) -> None:
-        if not self._shape_is_right():
-            return
         self._tails = [self._load_tail(tier) for tier in range(len(self._version.tails))]
         ranges = {tier: (start, stop) for tier, start, stop in self._version.pages()}
         for tier in reversed(range(len(self._tails))):
@@ -137,29 +147,7 @@ class _Check:
             self._check_tier(tier, start, stop)
         self._check_ends()
 
-    # -- the manifest -----------------------------------------------------------------------------------
-
-    def _shape_is_right(self) -> bool:
-        version, before = self._version, len(self._report.problems)
-        if not 0 <= version.head <= version.tail:
-            self._problem(f"its window is [{version.head}, {version.tail})")
-        if (version.head < version.tail) != (version.oldest is not None):
-            self._problem(f"it holds {version.tail - version.head} elements, the oldest of {version.oldest}")
-        if version.tail >> self._shift * len(version.tails):
-            self._problem(f"{len(version.tails)} tiers are too few for {version.tail} elements")
-        for tier, tail in enumerate(version.tails):
-            count = version.tail >> self._shift * tier
-            start = count >> self._shift << self._shift
-            stop = tail.saved + tail.inline_count
-            if (tail.start, stop) != (start, count):
-                self._problem(
-                    f"the tail of tier {tier} is [{tail.start}, {stop}) and should be [{start}, {count})"
-                )
-        ends = [end for _, end in version.extents.ends]
-        closed = [end for end in ends[:-1] if end is not None]
-        if not ends or ends[-1] is not None or len(closed) != len(ends) - 1 or closed != sorted(closed):
-            self._problem(f"its extents {version.extents.ends} do not follow each other")
-        return len(self._report.problems) == before
+    # -- tails ------------------------------------------------------------------------------------------
 
     def _load_tail(self, tier: int) -> Tail | None:
         saved = self._version.tails[tier]
@@ -179,7 +167,11 @@ class _Check:
     def _check_retained(self) -> None:
         """Something is not there: is its version still?"""
         found = self._store.read_root(self._name)
-        root = None if found is None else decode_root(self._name, found[0])
+        try:
+            root = None if found is None else decode_root(self._name, found[0])
+        except ManifestCorrupt as error:
+            self._problem(str(error))
+            return
         if root is None or root.version(self._version.number) is None:
             raise _GivenUp
 
@@ -242,7 +234,7 @@ class _Check:
         if self._monoid is None:
             return
         try:
-            states = page.states(self._layout)
+            states = self._states(page)
             expected, found = self._layout.fold(states), self._layout.at(parent.run, at)
         except Exception as error:
             raise _Wrong(f"its aggregate cannot be computed: {error!r}") from error
@@ -261,6 +253,12 @@ class _Check:
         if self._parent is None or self._parent[0] != (tier, number):
             self._parent = (tier, number), self._read(tier, range(number, number + 1))[0]
         return self._parent[1], start
+
+    def _states(self, page: Page) -> Any:
+        """The states of a page; of objects one after the other, since each may be large."""
+        if page.tier == 0 and not isinstance(self._layout, ColumnLayout):
+            return map(self._layout.monoid.lift_row, page.run)
+        return page.states(self._layout)
 
     def _magnitude(self, states: Any) -> float:
         """How large the numbers are that were added up."""
@@ -296,7 +294,7 @@ class _Wrong(Exception):
 
 
 def _ascend(times: Any, last: Any = None) -> None:
-    backwards = times[1:] < times[:-1]
+    backwards = ~(times[1:] >= times[:-1])  # as NaN is too
     if backwards.any():
         row = int(backwards.argmax()) + 1
         raise _Wrong(f"its times go backwards at entry {row}: {times[row]} after {times[row - 1]}")
