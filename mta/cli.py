@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from mta.commands import add as operator_commands
+from mta.untrusted import printable
 
 #: Exit codes: a mistake of the user's or of what was named, and Ctrl-C.
 MISTAKE, INTERRUPTED = 2, 130
@@ -24,10 +26,21 @@ SPARK_JOBS = (
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """One line; `--help` has the rest."""
-        self.exit(MISTAKE, f"{self.prog}: {message} (see {self.prog} --help)\n")
+        self.exit(MISTAKE, f"{self.prog}: {printable(message)} (see {self.prog} --help)\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    _open_streams()
+    try:
+        code = _run(arguments)
+    finally:
+        error = _end_output()
+    if error is None or isinstance(error, BrokenPipeError):
+        return code or int(error is not None)
+    return _fail(f"the output could not be written: {error}", MISTAKE)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     options = _parser().parse_args(arguments)
     run: Callable[[argparse.Namespace], int | None] = options.run
     try:
@@ -35,13 +48,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:
-        # the reader of our output went away; Python would complain once more at its exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return 1  # the reader of our output went away
     except _mistakes() as error:
         if os.environ.get("MTA_TRACEBACK"):
             raise
         return _fail(str(error), MISTAKE)
+
+
+def _open_streams() -> None:
+    """Whatever the caller has closed, what is printed goes nowhere else, and every text can be printed."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # or else a file of a store would get this number
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _end_output() -> OSError | None:
+    """Writes what is left of the output; why that was not possible, if so."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        # Python would complain once more at its exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return error
+    return None
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -255,5 +291,5 @@ def _mistakes() -> tuple[type[Exception], ...]:
 
 
 def _fail(message: str, code: int) -> int:
-    print(f"mta: {' '.join(message.split())}", file=sys.stderr)
+    print(f"mta: {printable(' '.join(message.split()))}", file=sys.stderr)
     return code

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
+
+from mta.console import add as add_row
+from mta.console import lease_text, print_json, say, show, size_text, table, value_text
 
 if TYPE_CHECKING:
     from mta.operations import Collected, Inspection, Report, Summary
+    from stores import Store
 
-WRONG = 1
+#: Exit codes: what was verified is wrong, and what was asked for was not done.
+WRONG, NOT_DONE = 1, 2
 
 
 def add(commands: Any, count: Callable[[str], int]) -> None:
@@ -25,13 +28,13 @@ def add(commands: Any, count: Callable[[str], int]) -> None:
     _json(ls)
 
     inspect = _command(commands, "inspect", "what a store has of a window; reads all of its pages", _inspect)
-    inspect.add_argument("name", metavar="NAME")
+    _name(inspect)
     _json(inspect)
 
     verify = _command(
         commands, "verify", "read all of a window and check it; exit code 1 if it is wrong", _verify
     )
-    verify.add_argument("name", metavar="NAME")
+    _name(verify)
     verify.add_argument(
         "--monoid",
         metavar="TEXT",
@@ -49,8 +52,14 @@ def add(commands: Any, count: Callable[[str], int]) -> None:
     )
     _json(gc)
 
-    rm = _command(commands, "rm", "remove a window with all its checkpoints", _rm)
-    rm.add_argument("name", metavar="NAME")
+    rm = _command(commands, "rm", "remove windows with all their checkpoints", _rm)
+    which = rm.add_mutually_exclusive_group(required=True)
+    which.add_argument("name", metavar="NAME", type=_window, nargs="?", help="one window")
+    which.add_argument(
+        "--prefix", metavar="P", type=_window, help="all windows whose names begin so; asks for their number"
+    )
+    rm.add_argument("--yes", action="store_true", help="do not ask")
+    rm.add_argument("--dry-run", action="store_true", help="only say what would go")
     _json(rm)
 
     soak = _command(commands, "soak", "kill writers at random moments, and see that nothing is lost", _soak)
@@ -66,6 +75,19 @@ def _command(commands: Any, name: str, about: str, run: Callable[[argparse.Names
     parser.add_argument("url", metavar="URL", help="such as rocksdb:///dir or redis://host:6379/0")
     parser.set_defaults(run=run)
     return parser
+
+
+def _name(parser: Any) -> None:
+    parser.add_argument("name", metavar="NAME", type=_window)
+
+
+def _window(text: str) -> str:
+    from stores.base import check_name
+
+    try:
+        return check_name(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _json(parser: Any) -> None:
@@ -91,31 +113,28 @@ def _ls(options: argparse.Namespace) -> int:
     with _store(options.url) as store:
         windows = list(survey(store))
     if options.json:
-        return _print_json([asdict(window) for window in windows])
-    if not windows:
-        print("no windows")
-        return 0
-    table = _table("window", "versions", "elements", "epoch", "owner", "lease", "offset")
-    for window in windows:
-        if window.problem is None:
-            table.add_row(_text(window.name), *_cells(window))
-        else:
-            table.add_row(_text(window.name), f"[red]{_text(window.problem)}[/]")
-    _print(table)
+        print_json([asdict(window) for window in windows])
+    elif not windows:
+        say("no windows")
+    else:
+        listed = table("window", "versions", "elements", "epoch", "owner", "lease", "offset")
+        for window in windows:
+            if window.problem is None:
+                add_row(listed, window.name, *_cells(window))
+            else:
+                add_row(listed, window.name, window.problem, style="red")
+        show(listed)
     return 0
 
 
 def _cells(window: Summary) -> list[str]:
-    numbers = [str(number) for number in window.versions]
-    owner = f"{window.owner} ({window.owner_is})" if window.owner else "nobody"
-    offset = "" if window.offset is None else _text(json.dumps(_plain(window.offset), ensure_ascii=False))
     return [
-        ", ".join(numbers) or "none",
+        ", ".join(map(str, window.versions)) or "none",
         f"{window.elements:,}",
         str(window.epoch),
-        _text(owner),
-        _lease(window.lease),
-        offset,
+        f"{window.owner} ({window.owner_is})" if window.owner else "nobody",
+        lease_text(window.lease),
+        "" if window.offset is None else value_text(window.offset),
     ]
 
 
@@ -125,51 +144,60 @@ def _inspect(options: argparse.Namespace) -> int:
     with _store(options.url) as store:
         found = inspect(store, options.name)
     if options.json:
-        return _print_json(asdict(found))
-    _show_inspection(found)
+        print_json(asdict(found))
+    else:
+        _show_window(found)
+        _show_versions(found)
+        _show_tiers(found)
     return 0
 
 
-def _show_inspection(found: Inspection) -> None:
+def _show_window(found: Inspection) -> None:
     window = found.summary
-    head = _table("", "")
-    head.show_header = False
+    listed = table("", "")
+    listed.show_header = False
     _, elements, epoch, owner, lease, offset = _cells(window)
-    for label, cell in (
-        ("window", _text(window.name)),
+    for row in (
+        ("window", window.name),
         ("elements", elements),
-        ("monoid", _text(window.monoid)),
-        ("policy", _text(window.policy)),
+        ("monoid", window.monoid),
+        ("policy", window.policy),
         ("page size", f"{window.page_size:,}"),
         ("epoch", epoch),
         ("owner", owner),
         ("lease", lease),
         ("offset", offset),
-        ("manifest", _size(found.manifest_bytes)),
+        ("manifest", size_text(found.manifest_bytes)),
     ):
-        head.add_row(label, cell)
-    _print(head)
-    table = _table("version", "head", "tail", "oldest", "youngest", "offset", "epoch to tail")
+        add_row(listed, *row)
+    show(listed)
+
+
+def _show_versions(found: Inspection) -> None:
+    listed = table("version", "head", "tail", "oldest", "youngest", "offset", "epoch to tail")
     for version in found.versions:
         ends = ", ".join(
             f"{epoch} to {'now' if end is None else f'{end:,}'}" for epoch, end in version.extents
         )
-        table.add_row(
-            str(version.number), f"{version.head:,}", f"{version.tail:,}", str(version.oldest),
-            str(version.youngest), _text(json.dumps(_plain(version.offset))), ends,
+        add_row(
+            listed, str(version.number), f"{version.head:,}", f"{version.tail:,}", str(version.oldest),
+            str(version.youngest), value_text(version.offset), ends,
         )  # fmt: skip
-    _print(table)
-    table = _table("tier", "pages", "bytes", "parts of the tail", "bytes", "entries in the manifest")
+    show(listed)
+
+
+def _show_tiers(found: Inspection) -> None:
+    listed = table("tier", "pages", "bytes", "parts of the tail", "bytes", "entries in the manifest")
     inline = {tier: count for tier, _, _, count in found.versions[-1].tails} if found.versions else {}
     for tier in sorted({*found.tiers, *found.parts, *inline}):
         cells = []
         for held in (found.tiers.get(tier), found.parts.get(tier)):
-            cells += [f"{held.pages:,}", _size(held.bytes)] if held else ["", ""]
-        table.add_row(str(tier), *cells, f"{inline.get(tier, 0):,}")
-    _print(table)
+            cells += [f"{held.pages:,}", size_text(held.bytes)] if held else ["", ""]
+        add_row(listed, str(tier), *cells, f"{inline.get(tier, 0):,}")
+    show(listed)
     for label, held in (("not committed yet", found.uncommitted), ("left over, for mta gc", found.leftovers)):
         if held.pages:
-            print(f"{label}: {held.pages:,} pages, {_size(held.bytes)}")
+            say(f"{label}: {held.pages:,} pages, {size_text(held.bytes)}")
 
 
 def _verify(options: argparse.Namespace) -> int:
@@ -179,7 +207,7 @@ def _verify(options: argparse.Namespace) -> int:
     with _store(options.url) as store:
         report = verify(store, options.name, monoid)
     if options.json:
-        _print_json({**asdict(report), "ok": report.ok})
+        print_json({**asdict(report), "ok": report.ok})
     else:
         _show_report(report)
     return 0 if report.ok else WRONG
@@ -187,15 +215,13 @@ def _verify(options: argparse.Namespace) -> int:
 
 def _show_report(report: Report) -> None:
     versions = ", ".join(map(str, report.versions)) or "none"
-    print(
-        f"window {report.name}: versions {versions}; {report.pages:,} pages and {report.parts:,} parts read"
-    )
-    print(f"aggregates computed again: {report.recomputed:,} ({report.monoid or 'monoid not known'})")
+    say(f"window {report.name}: versions {versions}; {report.pages:,} pages and {report.parts:,} parts read")
+    say(f"aggregates computed again: {report.recomputed:,} ({report.monoid or 'monoid not known'})")
     for note in report.notes:
-        print(f"note: {note}")
+        say(f"note: {note}")
     for problem in report.problems:
-        print(f"wrong: {problem}")
-    print("nothing is wrong" if report.ok else f"{len(report.problems):,} problems")
+        say(f"wrong: {problem}")
+    say("nothing is wrong" if report.ok else f"{len(report.problems):,} problems")
 
 
 def _gc(options: argparse.Namespace) -> int:
@@ -206,29 +232,66 @@ def _gc(options: argparse.Namespace) -> int:
         grace = GRACE if options.grace is None else options.grace
         found = collect(store, dry_run=options.dry_run, grace=grace)
     if options.json:
-        return _print_json([asdict(each) for each in found])
-    _show_collected(found, "would go" if options.dry_run else "deleted")
+        print_json([asdict(each) for each in found])
+    else:
+        _show_collected(found, "would go" if options.dry_run else "deleted")
     return 0
 
 
 def _show_collected(found: list[Collected], done: str) -> None:
     if any(each.pages or each.root or each.problem for each in found):
-        table = _table("window", f"pages {done}", f"root {done}", "")
+        listed = table("window", f"pages {done}", f"root {done}", "")
         for each in found:
-            table.add_row(_text(each.name), f"{each.pages:,}", "yes" if each.root else "", _text(each.reason))
-        _print(table)
-    print(f"{sum(each.pages for each in found):,} pages, {sum(each.root for each in found):,} roots {done}")
+            add_row(listed, each.name, f"{each.pages:,}", "yes" if each.root else "", each.reason)
+        show(listed)
+    say(f"{sum(each.pages for each in found):,} pages, {sum(each.root for each in found):,} roots {done}")
 
 
 def _rm(options: argparse.Namespace) -> int:
     from mta.operations import remove
 
     with _store(options.url) as store:
-        removed = remove(store, options.name)
+        if options.prefix is not None:
+            return _rm_prefix(store, options)
+        removed = remove(store, options.name, dry_run=options.dry_run)
     if options.json:
-        return _print_json(asdict(removed))
-    print(f"removed the window {removed.name} with {removed.pages:,} pages")
+        print_json(asdict(removed))
+    else:
+        done = "would remove" if options.dry_run else "removed"
+        say(f"{done} the window {removed.name} with {removed.pages:,} pages")
     return 0
+
+
+def _rm_prefix(store: Store, options: argparse.Namespace) -> int:
+    from mta.errors import WindowNotFound
+    from mta.operations import remove_all, window_names
+
+    names = sorted(window_names(store, options.prefix))
+    if not names:
+        raise WindowNotFound(f"no window in {store!r} has a name that begins with {options.prefix!r}")
+    if not (options.yes or options.dry_run or _confirmed(names, options.prefix)):
+        return NOT_DONE
+    removed = remove_all(store, names, options.prefix, dry_run=options.dry_run)
+    if options.json:
+        print_json([asdict(each) for each in removed])
+    else:
+        _show_collected(removed, "would go" if options.dry_run else "deleted")
+    return 0
+
+
+def _confirmed(names: list[str], prefix: str) -> bool:
+    """Whether the operator knows how many windows go."""
+    from mta.untrusted import printable, shown
+
+    some = ", ".join(map(printable, names[:3])) + (", …" if len(names) > 3 else "")
+    count = f"{len(names):,} {'window has a name' if len(names) == 1 else 'windows have names'}"
+    print(f"{count} that begin with {shown(prefix)}: {some}", file=sys.stderr)
+    print(f"type {len(names)} to remove all that belongs to them: ", end="", file=sys.stderr, flush=True)
+    answer = sys.stdin.readline() if sys.stdin is not None else ""
+    if answer.strip().replace(",", "") == str(len(names)):
+        return True
+    print("mta: nothing was removed; --yes removes without asking", file=sys.stderr)
+    return False
 
 
 def _soak(options: argparse.Namespace) -> int:
@@ -237,69 +300,16 @@ def _soak(options: argparse.Namespace) -> int:
     return run(options.url, kills=options.kills, seed=options.seed, json_file=options.json)
 
 
-# -- output ---------------------------------------------------------------------------------------------
-
-
-def _store(url: str) -> Any:
+def _store(url: str) -> Store:
+    """The store at a URL, if there is one: a slip of the pen must not make a store that looks empty."""
     from mta.bench.storage import BadStore, named_store
+    from stores.base import split_url
 
-    parts = urlsplit(url)
-    if parts.scheme == "rocksdb" and parts.path and not os.path.isdir(unquote(parts.path)):
-        # opening it would make it, and a slip of the pen would look like an empty store
-        raise BadStore(f"{url}: there is no directory {unquote(parts.path)}")
+    parts = split_url(url)
+    directory = unquote(parts.path)
+    if parts.scheme == "rocksdb" and directory:
+        if not os.path.isdir(directory):
+            raise BadStore(f"{url}: there is no directory {directory}")
+        if not os.path.exists(os.path.join(directory, "CURRENT")):
+            raise BadStore(f"{url}: there is no RocksDB store in the directory {directory}")
     return named_store(url)
-
-
-def _table(*headings: str) -> Any:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
-    return table
-
-
-def _print(table: Any) -> None:
-    from rich.console import Console
-
-    # a pipe has no width; 80 columns would fold names that somebody greps for
-    Console(width=None if sys.stdout.isatty() else 200).print(table)
-
-
-def _text(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)
-
-
-def _size(size: float) -> str:
-    for unit in ("B", "KB", "MB"):
-        if size < 1000:
-            return f"{size:,.0f} {unit}" if unit == "B" else f"{size:,.1f} {unit}"
-        size /= 1000
-    return f"{size:,.1f} GB"
-
-
-def _lease(lease: float | None) -> str:
-    if lease is None:
-        return "none"
-    return f"{datetime.fromtimestamp(lease, UTC):%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _print_json(value: Any) -> int:
-    print(json.dumps(_plain(value), indent=1, ensure_ascii=False))
-    return 0
-
-
-def _plain(value: Any) -> Any:
-    """The value with what JSON lacks as text."""
-    if isinstance(value, dict):
-        return {key if isinstance(key, str) else str(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
-    if isinstance(value, bool) or value is None or isinstance(value, (int, str)):
-        return value
-    if isinstance(value, float):
-        return value if value - value == 0 else str(value)
-    return repr(value)

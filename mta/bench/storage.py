@@ -29,7 +29,7 @@ def named_store(url: str) -> Store:
     """The store that a user named; mistakes in the URL become BadStore or a StoreError."""
     try:
         return open_store(url)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise BadStore(str(error)) from error
 
 

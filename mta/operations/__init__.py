@@ -3,6 +3,7 @@
 from mta.operations.collect import Collected, collect, collect_window
 from mta.operations.expressions import BadExpression, monoid_from_text
 from mta.operations.remove import remove, remove_all
+from mta.operations.roots import window_names
 from mta.operations.survey import Inspection, Summary, inspect, survey
 from mta.operations.verify import Report, verify
 
@@ -20,4 +21,5 @@ __all__ = [
     "remove_all",
     "survey",
     "verify",
+    "window_names",
 ]

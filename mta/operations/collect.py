@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from mta.attempts import is_gone
 from mta.errors import ManifestCorrupt
 from mta.manifest import PART, Attempt, Root, decode_root, encode_root
-from mta.operations.roots import Seen, Stored, by_window, read_roots
+from mta.operations.roots import Seen, Stored, by_window, read_roots, window_names
 from mta.operations.survey import Needed
 from mta.ownership import next_epoch, surely_dead
 from stores import Conflict, PageKey, Store, Token, pages_of
@@ -54,7 +54,7 @@ class Collected:
 def collect(store: Store, *, dry_run: bool = False, grace: float = GRACE) -> list[Collected]:
     """Clears away what no window needs; what is left of removed windows, by name."""
     collector = _Collector(store, dry_run, grace)
-    collector.visit_roots(store.list_roots())
+    collector.visit_roots(window_names(store))
     collector.visit_keys(store.list_keys(""))
     return [found for _, found in sorted(collector.found.items())]
 

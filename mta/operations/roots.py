@@ -30,9 +30,14 @@ class Seen(NamedTuple):
     keys: list[tuple[str, PageKey]]
 
 
+def window_names(store: Store, prefix: str = "") -> Iterator[str]:
+    """The names of windows, in any order; one may come twice. What no window can be called is left out."""
+    return filter(_is_name, store.list_roots(prefix))
+
+
 def read_roots(store: Store, names: Iterable[str]) -> Iterator[dict[str, Stored]]:
     """The roots of windows, of those that have one, by name."""
-    for some in chunks(filter(_is_name, names), WINDOWS):
+    for some in chunks(names, WINDOWS):
         found = store.read_roots(some)
         yield {name: Stored(*root) for name, root in zip(some, found, strict=True) if root is not None}
 

@@ -10,7 +10,7 @@ from typing import Any
 from mta import packing
 from mta.errors import ManifestCorrupt, WindowNotFound
 from mta.manifest import DOCUMENTS, PART, Extents, Root, Version, decode_root
-from mta.operations.roots import read_roots
+from mta.operations.roots import read_roots, window_names
 from mta.ownership import same_host, surely_dead
 from stores import PageKey, Store, pages_of, parse_page_key
 
@@ -114,7 +114,7 @@ class Inspection:
 
 def survey(store: Store) -> Iterator[Summary]:
     """All windows of a store, by name."""
-    for roots in read_roots(store, sorted(set(store.list_roots()))):
+    for roots in read_roots(store, sorted(set(window_names(store)))):
         for name, stored in roots.items():
             yield summary(name, stored.data)
 
