@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from mta import leases
-from mta.errors import Fenced, PagesLost
+from mta.errors import Fenced, PagesLost, WindowExists
 from mta.manifest import (
     DOCUMENTS,
     PART,
@@ -133,7 +133,17 @@ class AttemptHold:
                 f"this attempt is of batch {self._batch}: it comes too late, or the query was started from "
                 "an older checkpoint than the window's"
             )
-        kept = tuple(each for each in root.attempts if self._may_count(each))
+        if root.owner[0]:
+            raise WindowExists(
+                f"the window {self._name!r} in {self._store!r} is none of a streaming query: give the "
+                "query's windows another name, or remove the old one by `mta rm`"
+            )
+        size = 1 << self._shift
+        kept = tuple(
+            each
+            for each in root.attempts
+            if self._may_count(each) and (each.version is None or root.page_size == size)
+        )
         now = self._store.now()
         self.beside_gone = any(each.version is None and is_gone(each, now) for each in kept)
         epoch = next_epoch(root.epoch, now)
@@ -142,7 +152,8 @@ class AttemptHold:
             kept = ()
         mine = Attempt(self._id, epoch, self._batch, self._run, this_process(), now + self._lease)
         versions = () if self._base is None else (self._base,)
-        return replace(root, epoch=epoch, versions=versions, attempts=(*kept, mine)), epoch
+        claimed = replace(root, epoch=epoch, page_size=size, versions=versions, attempts=(*kept, mine))
+        return claimed, epoch
 
     def _may_count(self, other: Attempt) -> bool:
         """Whether another attempt may have won this batch, or be at work and leave pages."""

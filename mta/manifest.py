@@ -282,7 +282,7 @@ def _root(name: str, content: list[Any]) -> Root:
     return Root(
         _epoch(epoch), page_size, text(monoid, "the monoid"), text(policy, "the policy"), _owner(owner),
         None if lease is None else real(lease, "the lease"), whole(next_version, "the next version's number"),
-        tuple(unpack_version(shift, version) for version in fields(versions, "the list of versions")),
+        tuple(_version(shift, version) for version in fields(versions, "the list of versions")),
         tuple(_attempt(shift, attempt) for attempt in fields(attempts, "the list of attempts")),
     )  # fmt: skip
 
@@ -291,7 +291,7 @@ def _attempt(shift: int, packed: Any) -> Attempt:
     ident, epoch, batch, run, owner, lease, version = fields(packed, "an attempt", 7)
     return Attempt(
         text(ident, "an attempt"), _epoch(epoch), whole(batch, "a batch", -1), text(run, "a run"),
-        _owner(owner), real(lease, "a lease"), None if version is None else unpack_version(shift, version),
+        _owner(owner), real(lease, "a lease"), None if version is None else _version(shift, version),
     )  # fmt: skip
 
 
@@ -305,7 +305,14 @@ def _epoch(value: Any) -> int:
 
 
 def unpack_version(shift: int, packed: Any) -> Version:
-    """The reverse of `pack_version`; Malformed where no window can be like that."""
+    """The reverse of `pack_version`; ManifestCorrupt where no window can be like that."""
+    try:
+        return _version(shift, packed)
+    except Malformed as error:
+        raise ManifestCorrupt(f"a version of a window is damaged: {error}") from error
+
+
+def _version(shift: int, packed: Any) -> Version:
     number, head, tail, oldest, youngest, offset, ends, tails, next_part, documents = fields(
         packed, "a version", 10
     )

@@ -53,6 +53,7 @@ class Ownership:
                 return
             found = self._read()
             root, token = found or (self.root, None)
+            self._refuse_shared(root, "give the new window another name, or remove the old one by `mta rm`")
             if root.versions:
                 raise WindowExists(
                     f"the window {self._name!r} has checkpoints in {self._store!r}: go on with it by "
@@ -65,15 +66,19 @@ class Ownership:
     def peek(self, number: int | None) -> tuple[Root, Version, Token]:
         """The root as it is, and a version, the last one by default."""
         found = self._read()
+        if found is not None:
+            self._refuse_shared(found[0], "start the query again instead")
         version = found[0].version(number) if found else None
         if found is None or version is None:
             raise WindowNotFound(self._not_found(found[0] if found else None, number))
-        if found[0].attempts:
+        return found[0], version, found[1]
+
+    def _refuse_shared(self, root: Root, instead: str) -> None:
+        if root.attempts:
             raise WindowExists(
                 f"the window {self._name!r} in {self._store!r} is that of a streaming query, whose state "
-                "says where it goes on: start the query again instead"
+                f"says where it goes on: {instead}"
             )
-        return found[0], version, found[1]
 
     def take_over(self, number: int | None) -> Version:
         """Raises the epoch to go on from a version, the last one by default."""

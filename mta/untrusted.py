@@ -20,11 +20,12 @@ def whole(value: Any, what: str, least: int = 0, most: int = LARGEST) -> int:
 
 
 def real(value: Any, what: str) -> float:
-    """A number that has a place among the others."""
-    if type(value) not in (int, float) or math.isnan(value):
+    """A number that has a place among the others, and a size."""
+    if type(value) is int:
+        return whole(value, what, -LARGEST)
+    if type(value) is not float or math.isnan(value):
         raise Malformed(f"{what} is {shown(value)}, not a number")
-    number: float = value
-    return number
+    return value
 
 
 def text(value: Any, what: str) -> str:
@@ -54,6 +55,7 @@ class _Short(reprlib.Repr):
 
 
 _SHORT = _Short()
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = 12
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
 
 

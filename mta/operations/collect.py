@@ -74,9 +74,8 @@ def superseded(root: Root, seen: Seen) -> list[str]:
 class _Collector:
     def __init__(self, store: Store, dry_run: bool, grace: float) -> None:
         self._store, self._dry_run = store, dry_run
-        self._now = store.now()
-        #: what ran out before this has run out for everybody
-        self._latest = self._now - grace
+        #: a lease that ran out before this has run out for everybody
+        self._latest = store.now() - grace
         self.found: dict[str, Collected] = {}
 
     # -- roots ------------------------------------------------------------------------------------------
@@ -89,7 +88,7 @@ class _Collector:
                 root = self._decoded(name, stored)
                 if root is None:
                     continue
-                reason, settled = _fate(root, self._now, self._latest)
+                reason, settled = _fate(root, self._latest)
                 if reason:
                     reasons[name] = reason
                 elif settled is not root and not self._dry_run:
@@ -131,7 +130,7 @@ class _Collector:
         if root is None:
             return []
         if self._dry_run:
-            _, root = _fate(root, self._now, self._latest)
+            _, root = _fate(root, self._latest)
         gone = superseded(root, seen)
         over = set(gone)
         current = [text for text, key in _idle(root, seen) if root.has(key.epoch) and text not in over]
@@ -143,7 +142,7 @@ class _Collector:
         """Raises the epoch above that of a writer that is surely dead; false if somebody was first."""
         if self._dry_run:
             return True
-        fenced = replace(root, epoch=next_epoch(root.epoch, self._now), owner=("", 0, 0))
+        fenced = replace(root, epoch=next_epoch(root.epoch, self._latest), owner=("", 0, 0))
         try:
             self._store.swap_root(name, encode_root(name, fenced), token)
         except Conflict:
@@ -157,14 +156,14 @@ class _Collector:
 # -- what follows from a root ------------------------------------------------------------------------------
 
 
-def _fate(root: Root, now: float, latest: float) -> tuple[str, Root]:
+def _fate(root: Root, latest: float) -> tuple[str, Root]:
     """Why a root has to go, or else what it settles to: itself without attempts that can come to nothing."""
     if root.lease is not None and root.lease < latest:
         return "its lease ran out", root
     kept = tuple(each for each in root.attempts if not _is_lost(each, root, latest))
     settled = root
     if len(kept) < len(root.attempts):
-        settled = replace(root, epoch=next_epoch(root.epoch, now), attempts=kept)
+        settled = replace(root, epoch=next_epoch(root.epoch, latest), attempts=kept)
     if not settled.retained and not settled.attempts and (root.attempts or surely_dead(root.owner)):
         return "its writer died before the first checkpoint", root
     return "", settled

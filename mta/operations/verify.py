@@ -25,6 +25,7 @@ from mta.monoids.sketches import _Sketch as Sketch
 from mta.operations.expressions import BadExpression, monoid_from_text
 from mta.pages import Page
 from mta.states import ColumnLayout, Layout, layout_of
+from mta.untrusted import shown
 from stores import Store, page_key, page_prefix
 
 #: Pages that are read at once.
@@ -240,7 +241,7 @@ class _Check:
             raise _Wrong(f"its aggregate cannot be computed: {error!r}") from error
         self._report.recomputed += 1
         if not _same(self._monoid, expected, found, self._magnitude(states)):
-            raise _Wrong(f"its aggregate is {_short(expected)}, and the entry above it says {_short(found)}")
+            raise _Wrong(f"its aggregate is {shown(expected)}, and the entry above it says {shown(found)}")
 
     def _parent_page(self, tier: int, entry: int) -> tuple[Page | None, int]:
         number = entry >> self._shift
@@ -320,8 +321,3 @@ def _close(a: Any, b: Any, magnitude: float) -> bool:
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return bool(np.array_equal(a, b))
     return bool(a == b)
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,15 +1,18 @@
 """What an adversary writes who can compute checksums: real pages and roots with one thing changed.
 
-Run as a program it decodes them in little memory: `python hostile.py pages`.
+Run as a program it reads them in little memory: `python hostile.py pages 200 1` in 200 MB, every one of them.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import resource
 import struct
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 import msgpack
@@ -19,10 +22,11 @@ from mta import packing
 
 #: What a field may be instead of itself: of every type, at every end of its range, and too deep or too long.
 WRONG: list[Any] = [
-    None, True, -1, 0, 1, 7, 2**31, 2**53, 2**63 - 1, 2**63, 2**64 - 1, -(2**63), 0.5, math.nan, math.inf, 1e300,
-    "", "x", "\x1b[31m", "x" * 5000, b"", b"\xff", b"x" * 5000, [], [[]], [None], [2**62] * 3, list(range(3000)), {},
-    {"a": 1}, {1: {}}, msgpack.Timestamp(1), msgpack.ExtType(99, b"x"), msgpack.ExtType(2, b"\0" * 8 + b"\x40"),
-    msgpack.ExtType(2, b"\x7f" * 4000), msgpack.ExtType(1, packing.pack([1, 2])),
+    None, True, -1, 0, 1, 7, 2**31, 2**53, 2**62, 2**63 - 1, 2**63, 2**64 - 1, -(2**63), 0.5, math.nan,
+    math.inf, 1e300, "", "x", "\x1b[31m", "x" * 5000, b"", b"\xff", b"x" * 5000, [], [[]], [None],
+    [2**62] * 3, list(range(3000)), {}, {"a": 1}, {1: {}}, msgpack.Timestamp(1), msgpack.ExtType(99, b"x"),
+    msgpack.ExtType(2, b"\0" * 8 + b"\x40"), msgpack.ExtType(2, b"\x7f" * 4000),
+    msgpack.ExtType(1, packing.pack([1, 2])),
     msgpack.ExtType(3, packing.pack([[1]])), msgpack.ExtType(5, packing.pack(["|O", [1], b"x" * 8])),
     msgpack.ExtType(5, packing.pack(["<f8", [-1], b"x" * 8])), msgpack.ExtType(6, packing.pack([1])),
 ]  # fmt: skip
@@ -122,6 +126,19 @@ def hostile_pages(data: bytes) -> Iterator[bytes]:
         position += length + -length % 8
 
 
+# -- roots ------------------------------------------------------------------------------------------------
+
+
+def hostile_roots(data: bytes) -> Iterator[bytes]:
+    """A root with one field changed, and its checksum right."""
+    content = msgpack.unpackb(data[4:-8], strict_map_key=False)
+    for other in changed(content):
+        yield sealed(b"MTAR" + packed(other))
+    yield sealed(b"MTAR" + promises())
+    yield sealed(b"MTAR" + data[4:-8] + b"\0")
+    yield sealed(b"MTAR")
+
+
 # -- limits -----------------------------------------------------------------------------------------------
 
 
@@ -133,27 +150,41 @@ def limit(megabytes: int, seconds: int) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
 
 
-def try_pages(megabytes: int) -> int:
+def try_pages(megabytes: int, step: int) -> int:
     """Decodes hostile pages of every monoid; only PageCorrupt may come out. How many there were."""
     import numpy as np
     from reference import SUBJECTS
 
-    from mta import PageCorrupt
+    from mta import PageCorrupt, monoids
     from mta.codec import TimesOnly, decode_page, encode_page
     from mta.pages import Page
     from mta.states import layout_of
 
+    kinds = [(subject.make(), [subject.element(i, i) for i in range(8)]) for subject in SUBJECTS.values()]
+    kinds += [
+        (monoids.Sum(), [2**62] * 8),
+        (monoids.First(), [(1, "a", [2.5, {3}])] * 8),
+        (monoids.Collect(), [{"a": (1, 2**70)}, {4, 5}, b"x", "y", 1j, np.arange(3), [], 1.5]),
+        (monoids.CollectDistinct(), list("abcdefgh")),
+        (monoids.BloomFilter(), list(range(8))),
+    ]
+    if importlib.util.find_spec("datasketches"):
+        kinds += [
+            (monoids.DistinctCount(), list("abcdefgh")),
+            (monoids.Quantiles(), list(range(8))),
+            (monoids.HeavyHitters(), list("abcdabca")),
+        ]
     cases = []
-    for subject in SUBJECTS.values():
-        layout = layout_of(subject.make())
-        rows = layout.gather_rows([layout.monoid.row(subject.element(i, i)) for i in range(8)])
+    for monoid, elements in kinds:
+        layout = layout_of(monoid)
+        rows = layout.gather_rows([monoid.row(element) for element in elements])
         for tier, run in ((0, rows), (1, layout.lift(rows))):
             page = Page(tier, np.arange(8), run)
             cases.append((layout, tier, encode_page(layout, "w", 3, page)))
     limit(megabytes, 300)
     tried = 0
     for layout, tier, data in cases:
-        for hostile in hostile_pages(data):
+        for hostile in islice(hostile_pages(data), 0, None, step):
             for known in (layout, TimesOnly()):
                 tried += 1
                 try:
@@ -164,6 +195,108 @@ def try_pages(megabytes: int) -> int:
     return tried
 
 
+def _windows(store: Any) -> None:
+    """A window of columns, one of objects, and one that attempts share, all named `bad-…`; and a good one."""
+    from mta import AmortizedMTA, monoids, policies
+    from mta.attempts import AttemptHold
+    from mta.versioned import open_version, save_version
+
+    policy = policies.CountWindow(30)
+    kinds = {"bad-columns": monoids.Max(), "bad-objects": monoids.Collect(), "good": monoids.Sum()}
+    for name, monoid in kinds.items():
+        with AmortizedMTA(monoid, policy, store=store, name=name, page_size=4, lease=1e6) as window:
+            for start in range(0, 50, 25):
+                window.extend(range(start, start + 25))
+                window._checkpoints._inline = 0  # so that there are parts
+                window.checkpoint(offset={"line": start})
+    for batch in range(2):
+        hold = AttemptHold(store, "bad-shared", 4, None, batch=batch, run="r", lease=1e6)
+        window = open_version(
+            AmortizedMTA, monoids.Max(), policy, hold, store=store, name="bad-shared", page_size=4, base=None,
+            inline=0,
+        )  # fmt: skip
+        window.extend(range(50))
+        save_version(window, hold, batch)
+
+
+def try_roots(megabytes: int, step: int) -> int:
+    """Every command on a store with one hostile root; the other window stays as it is."""
+    from mta import AmortizedMTA, ManifestCorrupt, monoids, policies
+    from mta.errors import WindowError
+    from mta.manifest import decode_root
+    from mta.operations import collect, inspect, remove, survey, verify
+    from stores.memory import MemoryStore
+
+    store = MemoryStore()
+    _windows(store)
+    pages, roots = dict(store._contents.pages), dict(store._contents.roots)
+    names = [name for name in roots if name.startswith("bad")]
+    good = inspect(store, "good")
+    limit(megabytes, 500)
+
+    def restore() -> None:
+        monoid = monoids.Collect() if name == "bad-objects" else monoids.Max()
+        with AmortizedMTA.restore(store, name, monoid, policies.CountWindow(30)) as window:
+            window.query()
+
+    tried = 0
+    for name in names:
+        for number, data in enumerate(islice(hostile_roots(roots[name][0]), 0, None, step)):
+            tried += 1
+            store._contents.roots[name] = data, roots[name][1]
+            try:
+                decode_root(name, data)
+            except ManifestCorrupt:
+                if number % 10:  # with which every command begins
+                    continue
+            assert {each.name for each in survey(store)} == set(roots)
+            assert verify(store, name).name == name
+            for action in (lambda: inspect(store, name), restore):  # noqa: B023
+                with suppress(WindowError):
+                    action()
+            collect(store, dry_run=True)
+            collect(store)
+            if name in store._contents.roots:
+                remove(store, name)
+            assert inspect(store, "good").tiers == good.tiers
+            store._contents.pages, store._contents.roots = dict(pages), dict(roots)
+    return tried
+
+
+def try_stored(megabytes: int, step: int) -> int:
+    """Verifies and restores windows with one hostile page or part."""
+    from mta import AmortizedMTA, ManifestCorrupt, PageCorrupt, monoids, policies
+    from mta.operations import verify
+    from stores import parse_page_key
+    from stores.memory import MemoryStore
+
+    store = MemoryStore()
+    kinds = {"columns": monoids.Mean(), "objects": monoids.LongestIncreasingRun(), "any": monoids.ArgMax()}
+    for name, monoid in kinds.items():
+        with AmortizedMTA(monoid, policies.CountWindow(30), store=store, name=name, page_size=4) as window:
+            window._checkpoints._inline = 0
+            window.extend([(i, f"x{i}") for i in range(47)] if name == "any" else range(47))
+            window.checkpoint()
+    pages = store._contents.pages
+    places = {parse_page_key(key)[::2]: key for key in sorted(pages)}  # one of each window and tier
+    limit(megabytes, 500)
+    tried = 0
+    for (name, _), key in places.items():
+        whole = pages[key]
+        for data in islice(hostile_pages(whole), 0, None, step):
+            tried += 1
+            pages[key] = data
+            verify(store, name)
+            try:
+                AmortizedMTA.restore(store, name, kinds[name], policies.CountWindow(30)).close()
+            except (PageCorrupt, ManifestCorrupt):
+                continue
+        pages[key] = whole
+        assert verify(store, name).ok
+    return tried
+
+
 if __name__ == "__main__":
     sys.path.append(f"{sys.path[0]}/../mta")
-    print({"pages": try_pages}[sys.argv[1]](int(sys.argv[2])))
+    tries = {"pages": try_pages, "roots": try_roots, "stored": try_stored}
+    print(tries[sys.argv[1]](int(sys.argv[2]), int(sys.argv[3])))

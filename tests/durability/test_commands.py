@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mta import AmortizedMTA, monoids, policies
+from mta.manifest import decode_root, encode_root
 from mta.operations import BadExpression, inspect, monoid_from_text, survey
 from stores import open_store
 from stores.base import pages_of
@@ -19,10 +22,17 @@ NAME = "sensor [7] ü"
 FIELDS = monoids.Fields(peak=monoids.Max("t"), mean=monoids.Mean("u"))
 
 
-def mta(*arguments: str, code: int = 0) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "mta", *arguments], capture_output=True, text=True, timeout=120, check=False
+def run(*arguments: str, typed: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+    command = [
+        os.fsencode(each) if each == "\udcff" else each for each in (sys.executable, "-m", "mta", *arguments)
+    ]
+    return subprocess.run(
+        command, input=typed, capture_output=True, text=True, check=False, env={**os.environ, **variables}
     )
+
+
+def mta(*arguments: str, code: int = 0) -> str:
+    done = run(*arguments)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout if code < 2 else done.stderr
 
@@ -73,6 +83,8 @@ def test_ls(url: str) -> None:
 
 
 def test_ls_of_an_empty_store(tmp_path: Path) -> None:
+    with open_store(f"rocksdb://{tmp_path}") as store:
+        assert list(store.list_roots()) == []
     assert mta("ls", f"rocksdb://{tmp_path}").strip() == "no windows"
     assert json.loads(mta("ls", "--json", f"rocksdb://{tmp_path}")) == []
 
@@ -151,14 +163,121 @@ def test_gc_and_rm(url: str) -> None:
         (["ls", "redis://127.0.0.1:1/0?max_tries=1"], "did not answer after 1 try"),
         (["gc", "URL", "--grace", "x"], "expected a number of seconds, got 'x'"),
         (["soak", "URL", "--kills", "0"], "expected 1 or more"),
-        (["rm", "URL"], "required: NAME"),
+        (["rm", "URL"], "one of the arguments NAME --prefix is required"),
+        (["rm", "URL", "a", "--prefix", "b"], "not allowed with argument NAME"),
+        (["rm", "URL", "--prefix", ""], "must not be empty"),
+        (["rm", "URL", "--prefix", "nobody", "--yes"], "no window in RocksDBStore"),
+        (["inspect", "URL", ""], "a name must not be empty"),
+        (["verify", "URL", "x" * 201], "at most 200 UTF-8 bytes"),
+        (["rm", "URL", "\udcff"], "valid Unicode"),
+        (["inspect", "URL", "\x1b[31m"], "no window '\\x1b[31m'"),
         (["ls", "URL/typo"], "there is no directory"),
+        (["ls", "redis://[::1"], "URL is not valid"),
     ],
 )
 def test_a_mistake_is_one_line(arguments: list[str], says: str, tmp_path: Path) -> None:
+    with open_store(f"rocksdb://{tmp_path}") as store:
+        store.put_many({})
+        list(store.list_roots())
     named = [each.replace("URL", f"rocksdb://{tmp_path}") for each in arguments]
     (line,) = mta(*named, code=2).splitlines()
     assert says in line
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["ls"], ["gc"], ["inspect", "w"], ["verify", "w"], ["rm", "w"], ["rm", "--prefix", "w", "--yes"]],
+)
+def test_commands_make_no_store(command: list[str], tmp_path: Path) -> None:
+    (line,) = mta(command[0], f"rocksdb://{tmp_path}", *command[1:], code=2).splitlines()
+    assert "there is no RocksDB store in the directory" in line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rm_by_prefix(tmp_path: Path) -> None:
+    url = f"rocksdb://{tmp_path}"
+    with open_store(url) as store:
+        for number in range(5):
+            with AmortizedMTA(monoids.Sum(), store=store, name=f"q/{number}", page_size=2) as window:
+                window.extend(range(10))
+                window.checkpoint()
+        store.swap_root("r", b"", None)
+    assert "40 pages, 5 roots would go" in mta("rm", url, "--prefix", "q/", "--dry-run")
+    asked = run("rm", url, "--prefix", "q/", typed="4\n")
+    assert asked.returncode == 2
+    assert "5 windows have names that begin with 'q/': q/0, q/1, q/2, …" in asked.stderr
+    assert "nothing was removed" in asked.stderr
+    assert run("rm", url, "--prefix", "q/").returncode == 2
+    assert "would remove the window q/4" in mta("rm", url, "q/4", "--dry-run")
+    assert "removed the window q/4" in mta("rm", url, "q/4")
+    asked = run("rm", url, "--prefix", "q/", "--json", typed="4\n")
+    assert asked.returncode == 0
+    assert [each["name"] for each in json.loads(asked.stdout)] == ["q/0", "q/1", "q/2", "q/3"]
+    with open_store(url) as store:
+        assert (list(store.list_keys("")), list(store.list_roots())) == ([], ["r"])
+
+
+# -- what others wrote, and where it is printed -------------------------------------------------------------
+
+EVIL = "\x1b[31mw\x9b2J\u202e[bold]:warning:ü"
+SAFE = "\\x1b[31mw\\x9b2J\\u202e[bold]:warning:ü"
+
+
+@pytest.fixture
+def evil(tmp_path: Path) -> str:
+    """A store with a window all of whose texts are orders to a terminal."""
+    url = f"rocksdb://{tmp_path}/db"
+    deep: list[Any] = []
+    for _ in range(400):
+        deep = [deep]
+    with open_store(url) as store:
+        monoid = monoids.from_function(max, 0, name=EVIL)
+        with AmortizedMTA(monoid, store=store, name=EVIL, page_size=2, lease=1e15) as window:
+            window.extend(range(9))
+            window.checkpoint(offset={EVIL: (EVIL, 10**5000, {(10**5000,)}, deep)})
+        data, token = store.read_root(EVIL) or (b"", b"")
+        root = decode_root(EVIL, data)
+        store.swap_root(EVIL, encode_root(EVIL, replace(root, owner=(EVIL, 1, 1), policy=EVIL)), token)
+        store.swap_root(f"{EVIL}damaged", b"x", None)
+    return url
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_a_terminal_obeys_nothing_of_what_a_store_says(evil: str, flags: list[str]) -> None:
+    for command in (
+        ["ls"], ["inspect", EVIL], ["verify", EVIL], ["verify", f"{EVIL}damaged"],
+        ["inspect", f"{EVIL}damaged"], ["gc"], ["rm", EVIL, "--dry-run"], ["rm", "--prefix", EVIL, "--dry-run"], ["rm", "--prefix", EVIL],
+    ):  # fmt: skip
+        done = run(command[0], evil, *command[1:], *flags)
+        assert "Traceback" not in done.stderr
+        for text in (done.stdout, done.stderr):
+            assert all(each.isprintable() or each == "\n" for each in text), command
+            assert text == "" or text.endswith(("\n", ": "))
+    out = mta("ls", evil, *flags)
+    if flags:
+        found = {each["name"]: each for each in json.loads(out)}
+        assert found[EVIL]["offset"][EVIL][0] == found[EVIL]["policy"] == EVIL
+        assert "damaged" in found[f"{EVIL}damaged"]["problem"]
+    else:
+        assert SAFE in out
+        assert "for ever" in out
+    assert "nothing is wrong\n" in mta("verify", evil, EVIL)
+
+
+def test_any_stdout_will_do(evil: str) -> None:
+    for variables in ({"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}):
+        for flags in ([], ["--json"]):
+            assert run("ls", evil, *flags, **variables).returncode == 0
+    for redirected, code in ((">&-", 0), (">&- 2>&- <&-", 0), (">/dev/full", 2), ("| true", 0)):
+        for command in ("ls", "ls --json"):
+            line = f"{sys.executable} -m mta {command} {evil} {redirected}"
+            done = subprocess.run(line, shell=True, capture_output=True, text=True, check=False)
+            assert done.returncode == code
+            assert len(done.stderr.splitlines()) <= 1
+            assert "Traceback" not in done.stderr
+            assert "Exception" not in done.stderr
+    with open_store(evil) as store:
+        assert decode_root(EVIL, (store.read_root(EVIL) or (b"",))[0]).policy == EVIL
 
 
 # -- expressions -----------------------------------------------------------------------------------------

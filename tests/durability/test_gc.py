@@ -12,13 +12,15 @@ from contextlib import suppress
 
 import pytest
 
-from mta import AmortizedMTA, Fenced, PagesLost, WindowNotFound, monoids, policies
+from mta import AmortizedMTA, Fenced, PagesLost, WindowExists, WindowNotFound, monoids, policies
+from mta.attempts import AttemptHold
 from mta.manifest import EPOCHS, Root, decode_root, encode_root
-from mta.operations import collect, remove, verify
+from mta.operations import collect, remove, remove_all, survey, verify, window_names
 from mta.ownership import surely_dead
 from mta.window import MonoidTreeAggregator
 from stores import Store, open_store, page_key, page_prefix, pages_of
-from stores.testing import FaultyStore
+from stores.memory import MemoryStore
+from stores.testing import CountingStore, FaultyStore
 
 POLICY = policies.CountWindow(100)
 
@@ -283,3 +285,167 @@ def test_a_process_that_was_killed_is_surely_dead(name: str, tmp_path: object) -
         extra = held(store, name) - named(store, name)
         assert collected(store, name) == len(extra)
         assert held(store, name) == named(store, name)
+
+
+# -- many windows ------------------------------------------------------------------------------------------
+
+
+def many(store: Store, prefix: str, count: int) -> list[str]:
+    """Windows of a dead writer, each with a root, three pages that are needed, and two that are not."""
+    names = [f"{prefix}/{number}" for number in range(count)]
+    for name in names:
+        with new(store, name) as window:
+            window.extend(range(12))
+            window.checkpoint()
+    store.put_many(
+        {page_key(page_prefix(name, epoch, 0), 7): b"left over" for name in names for epoch in (1, 2)}
+    )
+    return names
+
+
+def test_calls_are_a_few_a_hundred_windows(name: str) -> None:
+    for count in (100, 400):
+        store = CountingStore(MemoryStore())
+        many(store, name, count)
+        store.reset()
+        assert sum(each.pages for each in collect(store)) == 2 * count
+        # two listings; and for a hundred windows their roots twice, and a deletion
+        assert store.round_trips <= 3 + 3 * count // 100
+        store.reset()
+        assert len(list(survey(store))) == count
+        assert store.round_trips <= 1 + count // 100
+        store.reset()
+        removed = remove_all(store, list(window_names(store, name)), name)
+        assert (len(removed), sum(each.pages for each in removed)) == (count, 3 * count)
+        assert store.round_trips <= 3 + 4 * count // 100
+        assert not store.inner._contents.pages  # type: ignore[attr-defined]
+
+
+def test_keys_come_in_any_order_and_more_than_are_held(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["mta.operations.roots"], "KEYS", 70)
+    monkeypatch.setattr(sys.modules["mta.operations.roots"], "WINDOWS", 7)
+    with MemoryStore() as store:
+        names = many(store, name, 60)
+        pages = store._contents.pages
+        store._contents.pages = dict(sorted(pages.items(), key=lambda item: item[0][::-1]))
+        assert sum(each.pages for each in collect(store, dry_run=True)) == 120
+        assert sum(each.pages for each in collect(store)) == 120
+        for each in names:
+            assert held(store, each) == named(store, each)
+
+
+def test_windows_go_by_prefix(any_store: Store, name: str) -> None:
+    names = many(any_store, f"{name}-a", 30)
+    (other,) = many(any_store, f"{name}-b", 1)
+    before = held(any_store, other)
+    any_store.put_many({page_key(page_prefix(f"{name}-a/left", 5, 0), 1): b"x"})
+    found = list(window_names(any_store, f"{name}-a/"))
+    assert set(found) == set(names)
+    would = remove_all(any_store, found, f"{name}-a/", dry_run=True)
+    assert held(any_store, names[0])
+    removed = remove_all(any_store, found, f"{name}-a/")
+    assert removed == would
+    assert {each.name for each in removed if each.root} == set(names)
+    assert sum(each.pages for each in removed) == 5 * 30 + 1
+    assert list(window_names(any_store, f"{name}-a/")) == []
+    assert held(any_store, names[7]) == held(any_store, f"{name}-a/left") == set()
+    assert held(any_store, other) == before
+    remove(any_store, other)
+
+
+def test_rm_asks_no_clock(any_store: Store, name: str) -> None:
+    """Pages of a writer whose clock was ahead of the operator's go with the window."""
+    now = any_store.now
+    with new(any_store, name) as window:
+        window.extend(range(200))
+        window.checkpoint()
+    any_store.now = lambda: now() - 700  # type: ignore[method-assign]
+    assert remove(any_store, name).pages > 0
+    assert held(any_store, name) == set()
+
+
+@pytest.mark.parametrize("behind", [0, 700])
+def test_rm_spares_a_window_that_begins_meanwhile(name: str, behind: float) -> None:
+    """Whatever its writer's clock."""
+    with MemoryStore() as store:
+        with new(store, name) as window:
+            window.extend(range(200))
+            window.checkpoint()
+        listed = store.list_keys
+        windows: list[MonoidTreeAggregator] = []
+
+        def listing(prefix: str) -> Iterator[str]:
+            if not windows:  # the root is gone, and the pages are not
+                store.now = lambda: time.time() - behind  # type: ignore[method-assign]
+                windows.append(new(store, name))
+                windows[0].extend(range(200))
+                windows[0]._pages.flush(windows[0]._tail)  # type: ignore[attr-defined]
+            return listed(prefix)
+
+        store.list_keys = listing  # type: ignore[method-assign]
+        remove(store, name)
+        with windows[0] as window:
+            window.checkpoint()
+        assert verify(store, name).problems == []
+        assert held(store, name) >= named(store, name)
+        if not behind:
+            assert held(store, name) == named(store, name)
+        store.list_keys = listed  # type: ignore[method-assign]
+        remove(store, name)
+        assert held(store, name) == set()
+
+
+def test_a_root_that_is_swapped_while_it_is_removed_goes_all_the_same(name: str) -> None:
+    with MemoryStore() as store:
+        window = new(store, name)
+        window.extend(range(100))
+        window.checkpoint()
+        read = store.read_roots
+
+        def reading(names: list[str]) -> list[object]:
+            found = read(names)
+            if len(asked) < 2:
+                asked.append(names)
+                window.checkpoint()
+            return list(found)
+
+        asked: list[list[str]] = []
+        store.read_roots = reading  # type: ignore[method-assign, assignment]
+        assert remove(store, name).root
+        assert (len(asked), store.read_root(name), held(store, name)) == (2, None, set())
+
+
+def test_what_is_no_key_or_name_of_ours_is_left_alone(name: str) -> None:
+    with MemoryStore() as store:
+        (window,) = many(store, name, 1)
+        odd = ["{}:0", "x", "{a", f"{{%41}}:{1:016x}:00:{0:016x}", f"{{{'n' * 201}}}:{1:016x}:00:{0:016x}"]
+        store._contents.pages.update(dict.fromkeys(odd, b"x"))
+        store._contents.roots.update({"": (b"x", b"t"), "n" * 201: (b"x", b"t")})
+        assert [each.name for each in collect(store)] == [window]
+        assert [each.name for each in survey(store)] == [window]
+        assert set(odd) < set(store._contents.pages)
+
+
+# -- windows that attempts share ---------------------------------------------------------------------------
+
+
+def test_a_name_belongs_to_a_streaming_query_or_to_a_window(any_store: Store, name: str) -> None:
+    shared = AttemptHold(any_store, name, 4, None, batch=1, run="r", lease=60)
+    shared.claim()
+    root = any_store.read_root(name)
+    window = new(any_store, name)
+    with pytest.raises(WindowExists, match=f"{name}.*streaming query"):
+        window.extend(range(100)) or window.checkpoint()  # type: ignore[func-returns-value]
+    with pytest.raises(WindowExists, match="streaming query"):
+        restored(any_store, name)
+    assert any_store.read_root(name) == root
+    shared.let_go()
+    assert not any_store.read_root(name)
+    with new(any_store, name) as window:
+        window.extend(range(100))
+        window.checkpoint()
+        root = any_store.read_root(name)
+        with pytest.raises(WindowExists, match="none of a streaming query"):
+            AttemptHold(any_store, name, 4, None, batch=2, run="r", lease=60).claim()
+        assert any_store.read_root(name) == root
+    remove(any_store, name)
