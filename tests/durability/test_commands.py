@@ -228,7 +228,7 @@ def evil(tmp_path: Path) -> str:
     """A store with a window all of whose texts are orders to a terminal."""
     url = f"rocksdb://{tmp_path}/db"
     deep: list[Any] = []
-    for _ in range(400):
+    for _ in range(40):
         deep = [deep]
     with open_store(url) as store:
         monoid = monoids.from_function(max, 0, name=EVIL)
@@ -246,7 +246,8 @@ def evil(tmp_path: Path) -> str:
 def test_a_terminal_obeys_nothing_of_what_a_store_says(evil: str, flags: list[str]) -> None:
     for command in (
         ["ls"], ["inspect", EVIL], ["verify", EVIL], ["verify", f"{EVIL}damaged"],
-        ["inspect", f"{EVIL}damaged"], ["gc"], ["rm", EVIL, "--dry-run"], ["rm", "--prefix", EVIL, "--dry-run"], ["rm", "--prefix", EVIL],
+        ["inspect", f"{EVIL}damaged"], ["gc"], ["rm", EVIL, "--dry-run"],
+        ["rm", "--prefix", EVIL, "--dry-run"], ["rm", "--prefix", EVIL],
     ):  # fmt: skip
         done = run(command[0], evil, *command[1:], *flags)
         assert "Traceback" not in done.stderr
