@@ -9,6 +9,7 @@ import numpy as np
 from mta.errors import MissingTime, OutOfOrderError
 from mta.inputs import as_array
 from mta.monoids.base import Array, ColumnarMonoid, Monoid, column_of
+from mta.pages import LARGEST_PAGE
 
 MAX_TIME = 2**63 - 1
 
@@ -23,6 +24,8 @@ def check_page_size(monoid: Monoid, page_size: Any) -> int:
         raise TypeError(f"page_size is a whole number, got {page_size!r}")
     if page_size < 2 or page_size & (page_size - 1):
         raise ValueError(f"page_size is a power of two and at least 2, got {page_size}")
+    if page_size > LARGEST_PAGE:
+        raise ValueError(f"page_size is at most {LARGEST_PAGE:,}, got {page_size:,}")
     return page_size
 
 

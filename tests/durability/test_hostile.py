@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from mta import AmortizedMTA, monoids
+
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs limits on address space")
 @pytest.mark.parametrize(
@@ -23,3 +25,9 @@ def test_nothing_is_believed(what: str, step: int, least: int) -> None:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert int(done.stdout) >= least
+
+
+def test_a_page_size_that_no_manifest_may_name_is_refused() -> None:
+    with pytest.raises(ValueError, match="at most 1,048,576, got 2,097,152"):
+        AmortizedMTA(monoids.Max(), page_size=1 << 21)
+    AmortizedMTA(monoids.Max(), page_size=1 << 20)
