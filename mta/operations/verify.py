@@ -256,8 +256,9 @@ class _Check:
         return self._parent[1], start
 
     def _states(self, page: Page) -> Any:
-        """The states of a page; of objects one after the other, since each may be large."""
-        if page.tier == 0 and not isinstance(self._layout, ColumnLayout):
+        """The states of a page; of objects one after the other where each may be large."""
+        objects = page.tier == 0 and not isinstance(self._layout, ColumnLayout)
+        if objects and not self._layout.monoid.grows:
             return map(self._layout.monoid.lift_row, page.run)
         return page.states(self._layout)
 
