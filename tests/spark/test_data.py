@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 duckdb = pytest.importorskip("duckdb")
 
-pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
-
 
 def test_a_million_rows_of_one_key_among_keys_of_one_row(spark: SparkSession) -> None:
     rng = np.random.default_rng(6)

@@ -7,11 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 DOCUMENTS = Path(__file__).parents[2] / "docs"
-
-pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 
 
 def _run(document: str, names: dict[str, Any]) -> None:

@@ -20,7 +20,6 @@ from stores import Store, open_store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 
 #: Rows of each key; those of the first fill pages of every window.
 ROWS = {1: 1200, 2: 1, 3: 70}
