@@ -1,0 +1,340 @@
+"""Breaks the engine in one place at a time, and lists the mutants that its tests let live.
+
+Our own: mutmut and cosmic-ray drop no statements, locks or halves of conditions and swap no arguments, and
+start Python with all its libraries for each mutant; here a fork has them, so that most die in seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import importlib
+import importlib.util
+import os
+import random
+import resource
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+
+#: Fast tests of many modules, and those of some. Tests that start processes would run what is on the disk.
+ENGINE = ("tests/mta/test_round_trips.py", "tests/mta/test_combines.py", "tests/mta/test_stateful.py")
+DURABILITY = (
+    "tests/durability/test_checkpoints.py",
+    "tests/durability/test_commits_in_doubt.py",
+    "tests/durability/test_gc.py",
+    "tests/durability/test_twins.py",
+)
+TESTS: dict[str, tuple[str, ...]] = {
+    "mta/window.py": ("tests/mta/test_bad_input.py", *ENGINE, "tests/mta/test_faults.py", *DURABILITY),
+    "mta/amortized.py": (*ENGINE, "tests/mta/test_faults.py"),
+    "mta/log.py": (*ENGINE, "tests/mta/test_faults.py"),
+    "mta/forest.py": ("tests/mta/test_forest.py", *ENGINE, "tests/mta/test_faults.py"),
+    "mta/stack.py": (*ENGINE, "tests/mta/test_faults.py"),
+    "mta/batch.py": ("tests/mta/test_batch.py", *ENGINE, "tests/mta/test_early_pages.py"),
+    "mta/enforcement.py": ("tests/mta/test_policies.py", "tests/mta/test_combines.py", *ENGINE),
+    "mta/policies.py": ("tests/mta/test_policies.py", *ENGINE, "tests/mta/test_bad_input.py"),
+    "mta/stored_pages.py": (
+        "tests/mta/test_pages.py",
+        "tests/mta/test_early_pages.py",
+        *ENGINE,
+        "tests/mta/test_faults.py",
+        *DURABILITY,
+    ),
+    "mta/ownership.py": DURABILITY,
+    "mta/attempts.py": ("tests/durability/test_attempts.py", "tests/durability/test_gc.py"),
+    "mta/checkpoint.py": (*DURABILITY, "tests/durability/test_corruption.py"),
+    "mta/manifest.py": (
+        *DURABILITY,
+        "tests/durability/test_attempts.py",
+        "tests/durability/test_corruption.py",
+    ),
+}
+#: What a fork need not import: nothing of the project, which it imports with the mutant in.
+LIBRARIES = ("hypothesis.stateful", "msgpack", "numpy", "rocksdict", "xxhash", "redis")
+#: How many times as long as its processor time a run may take.
+HANGS = 20
+CHOSEN = "not redis and not couchbase"
+
+COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
+}  # fmt: skip
+OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.FloorDiv: ast.Mult, ast.Mod: ast.FloorDiv,
+    ast.LShift: ast.RShift, ast.RShift: ast.LShift, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
+}  # fmt: skip
+OTHER_SIDE = {"left": "right", "right": "left", "min": "max", "max": "min"}
+#: Types, and what errors say.
+LEFT_ALONE = ("annotation", "returns", "type_params", "decorator_list", "exc", "bases")
+
+
+#: The way to a node from the root of its tree: fields, and places in them.
+Place = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """The `number`-th thing that may stand in a place instead of what does."""
+
+    path: str
+    place: Place
+    number: int
+    line: int
+    was: str
+    becomes: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.was}  →  {self.becomes}"
+
+    def tree(self) -> ast.Module:
+        tree = ast.parse((ROOT / self.path).read_text())
+        *way, last = self.place
+        holder: Any = tree
+        for step in way:
+            holder = holder[step] if isinstance(step, int) else getattr(holder, step)
+        was = holder[last] if isinstance(last, int) else getattr(holder, last)
+        new = list(variants(was))[self.number]
+        if isinstance(new, list):
+            holder[last : last + 1] = new
+        elif isinstance(last, int):
+            holder[last] = new
+        else:
+            setattr(holder, last, new)
+        return ast.fix_missing_locations(tree)
+
+
+# -- what can be broken --------------------------------------------------------------------------------------
+
+
+def changed(node: ast.AST, **fields: Any) -> Any:
+    new = copy.copy(node)
+    for name, value in fields.items():
+        setattr(new, name, value)
+    return new
+
+
+def expressions(node: ast.AST) -> Iterator[ast.expr]:
+    """What may stand in the place of an expression."""
+    match node:
+        case ast.Compare(ops=[one]) if type(one) in COMPARISONS:
+            yield changed(node, ops=[COMPARISONS[type(one)]()])
+        case ast.BoolOp(op=op, values=values):
+            yield changed(node, op=ast.And() if isinstance(op, ast.Or) else ast.Or())
+            for left_out in values:
+                rest = [value for value in values if value is not left_out]
+                yield rest[0] if len(rest) == 1 else changed(node, values=rest)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            yield operand
+        case ast.BinOp(op=op, left=left, right=right):
+            if type(op) in OPERATORS:
+                yield changed(node, op=OPERATORS[type(op)]())
+            yield from (left, right)
+        case ast.IfExp(body=body, orelse=orelse):
+            yield from (body, orelse)
+        case ast.Constant(value=bool(value)):
+            yield ast.Constant(not value)
+        case ast.Constant(value=int(value)):
+            yield from (ast.Constant(value + 1), ast.Constant(value - 1))
+        case ast.Constant(value=str(value)) if value in OTHER_SIDE:
+            yield ast.Constant(OTHER_SIDE[value])
+        case ast.Name(id=name) if name in OTHER_SIDE:
+            yield changed(node, id=OTHER_SIDE[name])
+        case ast.Call(args=arguments, keywords=keywords):
+            for place in range(len(arguments) - 1):
+                swapped = [*arguments]
+                swapped[place : place + 2] = reversed(swapped[place : place + 2])
+                yield changed(node, args=swapped)
+            for keyword in keywords:
+                yield changed(node, keywords=[each for each in keywords if each is not keyword])
+
+
+def statements(node: ast.stmt) -> Iterator[list[ast.stmt]]:
+    """What may stand in the place of a statement."""
+    nothing: list[ast.stmt] = [ast.Pass()]
+    match node:
+        case ast.Expr(value=ast.Call()) | ast.AugAssign() | ast.Raise() | ast.Delete():
+            yield nothing
+        case ast.Assign(targets=[ast.Attribute() | ast.Subscript(), *_]):
+            yield nothing
+        case ast.With(body=body):
+            yield body
+        case ast.If(test=test) if not isinstance(test, ast.Compare | ast.BoolOp):
+            yield from ([changed(node, test=ast.Constant(value))] for value in (True, False))
+        case ast.Continue():
+            yield [ast.Break()]
+        case ast.Break():
+            yield nothing
+        case ast.Return(value=ast.Compare() | ast.BoolOp()):
+            yield from ([ast.Return(ast.Constant(value))] for value in (True, False))
+
+
+def unbroken(node: ast.AST) -> bool:
+    """What is left alone: words for people, types, and what says nothing of how the program works."""
+    match node:
+        case ast.JoinedStr() | ast.Assert() | ast.AnnAssign(value=None) | ast.Import() | ast.ImportFrom():
+            return True
+        case ast.FunctionDef(name=name):
+            return name == "__repr__" or any("overload" in ast.dump(each) for each in node.decorator_list)
+        case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+            return True
+        case ast.Expr(value=ast.Constant()):
+            return True
+    return False
+
+
+def variants(node: ast.AST) -> Iterator[Any]:
+    yield from statements(node) if isinstance(node, ast.stmt) else expressions(node)
+
+
+def mutants_of(path: str) -> list[Mutant]:
+    """Every mutant of a module."""
+    return list(mutants_below(path, ast.parse((ROOT / path).read_text()), ()))
+
+
+def mutants_below(path: str, node: Any, here: Place) -> Iterator[Mutant]:
+    if unbroken(node):
+        return
+    for number, new in enumerate(variants(node)):
+        becomes = summary(new[0] if isinstance(new, list) else new)
+        yield Mutant(path, here, number, node.lineno, summary(node), becomes)
+    for name, value in ast.iter_fields(node):
+        if name in LEFT_ALONE:
+            continue
+        for number, child in enumerate(value if isinstance(value, list) else ()):
+            if isinstance(child, ast.AST):
+                yield from mutants_below(path, child, (*here, name, number))
+        if isinstance(value, ast.AST):
+            yield from mutants_below(path, value, (*here, name))
+
+
+def summary(node: ast.AST) -> str:
+    line = " ".join(ast.unparse(node).split())
+    return line if len(line) < 100 else f"{line[:97]}..."
+
+
+# -- whether it dies -----------------------------------------------------------------------------------------
+
+
+class Broken(MetaPathFinder, Loader):
+    """Loads one module from a tree."""
+
+    def __init__(self, mutant: Mutant) -> None:
+        self._mutant = mutant
+        self._name = mutant.path.removesuffix(".py").replace("/", ".")
+
+    def find_spec(self, name: str, *_: Any) -> ModuleSpec | None:
+        if name != self._name:
+            return None
+        return importlib.util.spec_from_file_location(name, ROOT / self._mutant.path, loader=self)
+
+    def exec_module(self, module: ModuleType) -> None:
+        exec(compile(self._mutant.tree(), str(ROOT / self._mutant.path), "exec"), vars(module))
+
+
+def run_tests(tests: tuple[str, ...], mutant: Mutant | None) -> None:
+    """In a process of its own: ends it, with pytest's exit code."""
+    import hypothesis
+    import pytest
+
+    os.setsid()
+    for stream in (1, 2):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+    hypothesis.settings.register_profile(
+        "mutants", deadline=None, derandomize=True, database=None, max_examples=25,
+        phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
+    )  # fmt: skip
+    if mutant is not None:
+        sys.meta_path.insert(0, Broken(mutant))
+    with tempfile.TemporaryDirectory() as directory:
+        words = f"-x -q -p no:cacheprovider --hypothesis-profile=mutants --basetemp {directory}".split()
+        early = "ignore::pytest.PytestAssertRewriteWarning"  # of libraries that are there already
+        code = pytest.main([*words, "-W", early, "-m", CHOSEN, *tests])
+    os._exit(int(code))
+
+
+def start(tests: tuple[str, ...], mutant: Mutant | None, seconds: int) -> int:
+    """A process that runs the tests; it fails where one does, or where they need too much of the processor."""
+    child = os.fork()
+    if not child:
+        try:
+            resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+            run_tests(tests, mutant)
+        finally:
+            os._exit(1)
+    return child
+
+
+def sentences(mutants: list[Mutant], seconds: dict[str, int]) -> Iterator[tuple[Mutant, str]]:
+    """What becomes of each mutant, as many at a time as there are processors."""
+    waiting = mutants[::-1]
+    running: dict[int, tuple[Mutant, float]] = {}
+    while waiting or running:
+        while waiting and len(running) < (os.cpu_count() or 1):
+            mutant = waiting.pop()
+            limit = seconds[mutant.path]
+            child = start(TESTS[mutant.path], mutant, limit)
+            # one that waits for itself takes no processor
+            running[child] = mutant, time.monotonic() + HANGS * limit
+        for child, (mutant, deadline) in list(running.items()):
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if not ended and time.monotonic() < deadline:
+                continue
+            if not ended:
+                os.killpg(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+            del running[child]
+            yield mutant, "hung" if not ended or os.WIFSIGNALED(status) else "died" if status else "lived"
+        time.sleep(0.02)
+
+
+def chosen_from(parser: argparse.ArgumentParser) -> tuple[list[Mutant], int]:
+    """The mutants to try, and how many there are."""
+    parser.add_argument("modules", nargs="*", default=list(TESTS), help="such as mta/log.py; all by default")
+    parser.add_argument("--count", type=int, default=60, help="a sample of so many (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="of the sample (default %(default)s)")
+    parser.add_argument("--only", default="", help="instead all whose line in the list has this in it")
+    chosen = parser.parse_args()
+    mutants = [each for path in chosen.modules for each in mutants_of(path) if chosen.only in str(each)]
+    if chosen.only or len(mutants) <= chosen.count:
+        return mutants, len(mutants)
+    return random.Random(chosen.seed).sample(mutants, chosen.count), len(mutants)
+
+
+def main() -> int:
+    mutants, number = chosen_from(argparse.ArgumentParser(description=__doc__))
+    os.chdir(ROOT)
+    sys.path.insert(0, str(ROOT))
+    for name in LIBRARIES:
+        importlib.import_module(name)
+    seconds = {}
+    for path in sorted({each.path for each in mutants}):
+        _, status, used = os.wait4(start(TESTS[path], None, 600), 0)
+        if status:
+            print(f"without a mutant, the tests of {path} fail: {' '.join(TESTS[path])}", file=sys.stderr)
+            return 2
+        seconds[path] = 10 + 3 * int(used.ru_utime + used.ru_stime)
+    print(f"{len(mutants)} of {number} mutants; these live:", flush=True)
+    ends: Counter[str] = Counter()
+    for mutant, end in sentences(mutants, seconds):
+        ends[end] += 1
+        if end == "lived":
+            print(mutant, flush=True)
+    print(f"{ends['lived']} lived, {ends['died']} died, {ends['hung']} took too long")
+    return int(ends["lived"] > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
