@@ -266,7 +266,7 @@ def run_tests(tests: tuple[str, ...], mutant: Mutant | None) -> None:
 
 
 def start(tests: tuple[str, ...], mutant: Mutant | None, seconds: int) -> int:
-    """A process that runs the tests; it fails where one does, or where they need too much of the processor."""
+    """A process that runs the tests; it fails where one does, or where they need too much processor time."""
     child = os.fork()
     if not child:
         try:
