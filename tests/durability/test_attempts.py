@@ -8,10 +8,10 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import settings
@@ -20,13 +20,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from mta import AmortizedMTA, Fenced, LogMTA, PagesLost, attempts, checkpoint, monoids, policies
 from mta.attempts import AttemptHold, retire
-from mta.manifest import Attempt, Root, Version, decode_root
+from mta.manifest import Attempt, Root, Version, decode_root, pack_version
 from mta.operations import collect, collect_window
 from mta.ownership import this_process
 from mta.versioned import open_version, save_version
 from mta.window import MonoidTreeAggregator
-from stores import Store, open_store, pages_of
+from stores import Store, StoreUnavailable, open_store, pages_of
+from stores.testing import FaultyStore, Wrapper
 
+T = TypeVar("T")
 LIMIT = 30
 POLICY = policies.CountWindow(LIMIT)
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -259,8 +261,6 @@ def test_a_batch_is_replayed_after_a_kill(
 ) -> None:
     import msgpack
 
-    from mta.manifest import pack_version
-
     url = f"rocksdb://{tmp_path}/db"
     if store_of_processes == "redis":
         url = request.getfixturevalue("redis_url")
@@ -312,6 +312,113 @@ def test_gc_leaves_an_attempt_at_work_alone_until_its_lease_ends(
     with pytest.raises(Fenced, match="was cleared away"):
         at_work.publish()
     at_work.abandon()
+
+
+@pytest.mark.parametrize(
+    ("run", "lease", "spared"), [("run", 0.0, True), ("next", HOUR, True), ("next", 0.0, False)]
+)
+def test_what_may_have_won_the_batch_is_spared(
+    store: Store, name: str, monkeypatch: pytest.MonkeyPatch, run: str, lease: float, spared: bool
+) -> None:
+    """Of the same run it may have, dead or alive; of another run it may have while it is alive."""
+    monkeypatch.setattr(attempts, "this_process", lambda: ("elsewhere", 1, 1))
+    base = first_version(store, name, "abcdef")
+    first = begun(store, name, base, batch=1, text="abcdef", run="run", lease=lease)
+    first.push("ghijkl")
+    version = first.publish()
+    second = begun(store, name, base, batch=1, text="abcdef", run=run)
+    second.push("mnopqr")
+    after = second.publish()
+    assert (named(name, version) <= keys_of(store, name)) is spared
+    assert text_of(store, name, after) == "abcdefmnopqr"
+    if spared:
+        assert text_of(store, name, version) == "abcdefghijkl"
+
+
+def test_gc_allows_for_clocks_that_differ(store: Store, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempts, "this_process", lambda: ("elsewhere", 1, 1))
+    base = first_version(store, name, "abcdef")
+    at_work = begun(store, name, base, batch=1, text="abcdef")
+    at_work.push("ghijkl")
+    at_work.window._pages.flush(at_work.window._tail)  # type: ignore[attr-defined]
+    stored = keys_of(store, name)
+    with monkeypatch.context() as later:
+        now = time.time()
+        later.setattr(time, "time", lambda: now + HOUR + 30)
+        collect(store, grace=60)
+        assert keys_of(store, name) == stored > named(name, base)
+        later.setattr(time, "time", lambda: now + HOUR + 90)
+        collect(store, grace=60)
+    assert keys_of(store, name) == named(name, base)
+    at_work.abandon()
+
+
+def test_a_write_that_comes_after_its_attempt_let_go_is_found(store: Store, name: str) -> None:
+    base = first_version(store, name, "abcdef")
+    failed = begun(store, name, base, batch=1, text="abcdef")
+    failed.push("ghijkl")
+    failed.window._pages.flush(failed.window._tail)  # type: ignore[attr-defined]
+    late = sorted(keys_of(store, name) - named(name, base))
+    written = store.get_many(late)
+    failed.window.close()
+    assert keys_of(store, name) == named(name, base)
+    store.put_many({key: data for key, data in zip(late, written, strict=True) if data is not None})
+    assert keys_of(store, name) > named(name, base)
+    collect(store, grace=0)
+    assert keys_of(store, name) == named(name, base)
+
+
+# -- a root that others change meanwhile, and answers that are lost -----------------------------------------
+
+
+class Crowded(Wrapper):
+    """Before a root is swapped, something else happens, once."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.before: list[Callable[[], Any]] = []
+
+    def _around(self, call: str, action: Callable[[], T]) -> T:
+        if call == "swap_root" and self.before:
+            self.before.pop()()
+        return action()
+
+
+def test_two_attempts_publish_at_the_same_moment(store: Store, name: str) -> None:
+    base = first_version(store, name, "abcdef")
+    crowded = Crowded(store)
+    first = begun(crowded, name, base, batch=1, text="abcdef")
+    second = begun(store, name, base, batch=1, text="abcdef")
+    for attempt, text in ((first, "ghijkl"), (second, "mnopqr")):
+        attempt.push(text)
+        attempt.window._pages.flush(attempt.window._tail)  # type: ignore[attr-defined]
+    others: list[Version] = []
+    crowded.before.append(lambda: others.append(second.publish()))
+    version = first.publish()
+    published = [pack_version(each.version) for each in root_of(store, name).attempts if each.version]
+    assert [pack_version(each) for each in (version, *others) if pack_version(each) not in published] == []
+    collect(store, grace=0)
+    assert text_of(store, name, version) == "abcdefghijkl"
+    assert text_of(store, name, others[0]) == "abcdefmnopqr"
+
+
+def test_a_version_whose_publishing_had_no_answer_is_spared(store: Store, name: str) -> None:
+    """It may count: Spark may have heard of it, and the attempt that closes does not know."""
+    base = first_version(store, name, "abcdef")
+    cut = False
+    line = FaultyStore(store, lambda call, _: cut and call == "swap_root", after=True)
+    attempt = begun(line, name, base, batch=1, text="abcdef")
+    attempt.push("ghijkl")
+    attempt.window._pages.flush(attempt.window._tail)  # type: ignore[attr-defined]
+    cut = True
+    with pytest.raises(StoreUnavailable):
+        attempt.publish()
+    cut = False
+    (version,) = [each.version for each in root_of(store, name).attempts if each.batch == 1]
+    attempt.window.close()
+    assert version is not None
+    assert named(name, base, version) <= keys_of(store, name)
+    assert text_of(store, name, version) == "abcdefghijkl"
 
 
 # -- the end of a window ----------------------------------------------------------------------------------
