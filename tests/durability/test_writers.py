@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 import uuid
@@ -51,20 +52,32 @@ def eventually(holds: Callable[[], bool]) -> bool:
     return True
 
 
+@pytest.fixture
+def often() -> Iterator[None]:
+    """Threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
 class Gate(Wrapper):
     """A call of some name waits until it is let through; before that it says that it has come."""
 
     def __init__(self, inner: Store) -> None:
         super().__init__(inner)
         self.closed: set[str] = set()
-        self.came, self.let_through = threading.Event(), threading.Event()
+        self.came, self.let_through, self.done = threading.Event(), threading.Event(), threading.Event()
 
     def _around(self, call: str, action: Callable[[], T]) -> T:
-        if call in self.closed:
-            self.closed.discard(call)
-            self.came.set()
-            assert self.let_through.wait(60)
-        return action()
+        if call not in self.closed:
+            return action()
+        self.closed.discard(call)
+        self.came.set()
+        assert self.let_through.wait(60)
+        found = action()
+        self.done.set()
+        return found
 
 
 # -- pages -------------------------------------------------------------------------------------------------
@@ -161,8 +174,30 @@ def test_a_page_that_takes_the_place_of_one_under_way_is_written(store: Store, k
         assert [window.range_query(time, time) for time in range(5120, 6144)] == others
 
 
-def test_two_threads_of_a_window_share_its_pages_without_loss(store: Store) -> None:
-    """Its own writes and deletes in the background while it evicts, reads and makes checkpoints."""
+@pytest.mark.parametrize("end", ["checkpoint", "close"])
+def test_a_write_that_is_under_way_is_waited_for(store: Store, end: str) -> None:
+    """A checkpoint sends no page twice, and nothing arrives after a window without one was closed."""
+    counting = CountingStore(store)
+    gate = Gate(counting)
+    gate.closed.add("put_many")
+    window = new(gate)
+    window.extend(VALUES[:20])
+    assert gate.came.wait(60)
+    threading.Timer(0.2, gate.let_through.set).start()
+    getattr(window, end)()
+    assert gate.done.wait(60)
+    if end == "checkpoint":
+        assert counting.keys_written == len(held(store))
+        window.close()
+    else:
+        assert held(store) == []
+
+
+@pytest.mark.usefixtures("often")
+def test_two_threads_of_a_window_share_its_pages_without_loss(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It writes and deletes in the background while it evicts, reads and makes checkpoints."""
     window = new(store)
     for start in range(0, 20_000, 40):
         window.extend(VALUES[start : start + 40])
@@ -177,6 +212,7 @@ def test_two_threads_of_a_window_share_its_pages_without_loss(store: Store) -> N
     assert set(held(store)) == {
         key for version in decode_root("w", data).versions for key in version.keys("w")
     }
+    assert not caplog.records
 
 
 # -- holds -------------------------------------------------------------------------------------------------
