@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test mutants lint bench clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,10 +20,15 @@ demo: $(VENV)/.demo  ## a Spark job with windows larger than its memory; needs J
 AT_ONCE = $(if $(REDIS_URL)$(COUCHBASE_URL),0,2)
 # which ones: words for pytest, such as TESTS="-m redis"
 TESTS =
+# for tests/mutants.py, such as MUTANTS="--seed 2 --count 200 mta/window.py"
+MUTANTS =
 
 test: $(VENV)/.test  ## run all tests; needs Java 17. What a machine cannot run is skipped, with CI=true it fails
 	@PYTHON=$(BIN)/python sh .ci/couchbase_mock.sh >/dev/null || echo "tests of Couchbase will have no server" >&2
 	@$(BIN)/python -m pytest -q -n $(AT_ONCE) $(TESTS)
+
+mutants: $(VENV)/.test  ## break the engine in 60 places, one after the other, and list what no test notices
+	@$(BIN)/python tests/mutants.py $(MUTANTS)
 
 lint: $(VENV)/.test  ## check style and types
 	@$(BIN)/ruff check .

@@ -29,39 +29,25 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 
-#: Fast tests of many modules, and those of some. Tests that start processes would run what is on the disk.
-ENGINE = ("tests/mta/test_round_trips.py", "tests/mta/test_combines.py", "tests/mta/test_stateful.py")
-DURABILITY = (
-    "tests/durability/test_checkpoints.py",
-    "tests/durability/test_commits_in_doubt.py",
-    "tests/durability/test_gc.py",
-    "tests/durability/test_twins.py",
+#: Fast tests of many modules, the fastest first. Tests that start processes run what is on the disk.
+ENGINE = tuple(
+    f"tests/mta/test_{name}.py" for name in ("forest", "batch", "policies", "early_pages", "stateful")
+)
+DURABILITY = tuple(
+    f"tests/durability/test_{name}.py"
+    for name in ("commits_in_doubt", "checkpoints", "twins", "gc", "writers", "corruption")
 )
 TESTS: dict[str, tuple[str, ...]] = {
-    "mta/window.py": ("tests/mta/test_bad_input.py", *ENGINE, "tests/mta/test_faults.py", *DURABILITY),
-    "mta/amortized.py": (*ENGINE, "tests/mta/test_faults.py"),
-    "mta/log.py": (*ENGINE, "tests/mta/test_faults.py"),
-    "mta/forest.py": ("tests/mta/test_forest.py", *ENGINE, "tests/mta/test_faults.py"),
-    "mta/stack.py": (*ENGINE, "tests/mta/test_faults.py"),
-    "mta/batch.py": ("tests/mta/test_batch.py", *ENGINE, "tests/mta/test_early_pages.py"),
-    "mta/enforcement.py": ("tests/mta/test_policies.py", "tests/mta/test_combines.py", *ENGINE),
-    "mta/policies.py": ("tests/mta/test_policies.py", *ENGINE, "tests/mta/test_bad_input.py"),
-    "mta/stored_pages.py": (
-        "tests/mta/test_pages.py",
-        "tests/mta/test_early_pages.py",
-        *ENGINE,
-        "tests/mta/test_faults.py",
-        *DURABILITY,
+    **dict.fromkeys(
+        ("amortized", "log", "forest", "stack", "batch", "policies"), (*ENGINE, "tests/mta/test_combines.py")
     ),
-    "mta/ownership.py": DURABILITY,
-    "mta/attempts.py": ("tests/durability/test_attempts.py", "tests/durability/test_gc.py"),
-    "mta/checkpoint.py": (*DURABILITY, "tests/durability/test_corruption.py"),
-    "mta/manifest.py": (
-        *DURABILITY,
-        "tests/durability/test_attempts.py",
-        "tests/durability/test_corruption.py",
-    ),
+    "enforcement": (*ENGINE, "tests/mta/test_combines.py", "tests/mta/test_bad_input.py"),
+    "window": (*ENGINE, "tests/mta/test_bad_input.py", *DURABILITY),
+    "stored_pages": (*ENGINE, *DURABILITY, "tests/mta/test_faults.py"),
+    **dict.fromkeys(("ownership", "checkpoint", "manifest"), DURABILITY),
+    "attempts": ("tests/durability/test_attempts.py", "tests/durability/test_gc.py"),
 }
+TESTS = {f"mta/{name}.py": tests for name, tests in TESTS.items()}
 #: What a fork need not import: nothing of the project, which it imports with the mutant in.
 LIBRARIES = ("hypothesis.stateful", "msgpack", "numpy", "rocksdict", "xxhash", "redis")
 #: How many times as long as its processor time a run may take.

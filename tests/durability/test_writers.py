@@ -193,6 +193,25 @@ def test_a_write_that_is_under_way_is_waited_for(store: Store, end: str) -> None
         assert held(store) == []
 
 
+class Garbled(Wrapper):
+    """What other threads than the first read makes no sense, and a client says so in words of its own."""
+
+    def _around(self, call: str, action: Callable[[], T]) -> T:
+        if call == "get_many" and threading.current_thread() is not threading.main_thread():
+            raise ValueError("b'$5' is no number")
+        return action()
+
+
+@pytest.mark.parametrize("kind", [AmortizedMTA, LogMTA])
+def test_whatever_a_reading_ahead_raises_nobody_waits_for_it(store: Store, kind: Any) -> None:
+    with kind(monoids.Sum(), POLICY, store=store, name="w", page_size=4) as window:
+        window.extend(VALUES[:SPAN])
+        window.checkpoint()
+    with kind.restore(Garbled(store), "w", monoids.Sum(), POLICY) as window:
+        for row in range(SPAN, 2 * SPAN):
+            assert window.push(VALUES[row]) == sum(VALUES[row + 1 - SPAN : row + 1])
+
+
 @pytest.mark.usefixtures("often")
 def test_two_threads_of_a_window_share_its_pages_without_loss(
     store: Store, caplog: pytest.LogCaptureFixture
