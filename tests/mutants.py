@@ -27,6 +27,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import psutil
+
 ROOT = Path(__file__).parents[1]
 
 #: Fast tests of many modules, the fastest first. Tests that start processes run what is on the disk.
@@ -50,8 +52,8 @@ TESTS: dict[str, tuple[str, ...]] = {
 TESTS = {f"mta/{name}.py": tests for name, tests in TESTS.items()}
 #: What a fork need not import: nothing of the project, which it imports with the mutant in.
 LIBRARIES = ("hypothesis.stateful", "msgpack", "numpy", "rocksdict", "xxhash", "redis")
-#: How many times as long as its processor time a run may take.
-HANGS = 20
+#: Seconds without any work after which a run has hung.
+IDLE = 30
 CHOSEN = "not redis and not couchbase"
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -251,38 +253,58 @@ def run_tests(tests: tuple[str, ...], mutant: Mutant | None) -> None:
     os._exit(int(code))
 
 
-def start(tests: tuple[str, ...], mutant: Mutant | None, seconds: int) -> int:
-    """A process that runs the tests; it fails where one does, or where they need too much processor time."""
-    child = os.fork()
-    if not child:
-        try:
-            resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-            run_tests(tests, mutant)
-        finally:
-            os._exit(1)
-    return child
+@dataclass(frozen=True)
+class Job:
+    """Tests that run in a process of their own, with a mutant in or without one."""
+
+    tests: tuple[str, ...]
+    mutant: Mutant | None
+    #: of the processor, at most
+    seconds: int
+
+    def start(self) -> int:
+        child = os.fork()
+        if not child:
+            try:
+                resource.setrlimit(resource.RLIMIT_CPU, (self.seconds, self.seconds))
+                run_tests(self.tests, self.mutant)
+            finally:
+                os._exit(1)
+        return child
 
 
-def sentences(mutants: list[Mutant], seconds: dict[str, int]) -> Iterator[tuple[Mutant, str]]:
-    """What becomes of each mutant, as many at a time as there are processors."""
-    waiting = mutants[::-1]
-    running: dict[int, tuple[Mutant, float]] = {}
+class Progress:
+    """Whether a process still does something: one that waits for itself needs no processor."""
+
+    def __init__(self, child: int) -> None:
+        self._process = psutil.Process(child)
+        self._used, self._since = 0.0, time.monotonic()
+
+    def stopped(self) -> bool:
+        used = sum(self._process.cpu_times()[:2])
+        if used > self._used + 0.05:
+            self._used, self._since = used, time.monotonic()
+        return time.monotonic() > self._since + IDLE
+
+
+def done(jobs: list[Job]) -> Iterator[tuple[Job, str, int]]:
+    """What became of each job, and its seconds; as many run at a time as there are processors."""
+    waiting = jobs[::-1]
+    running: dict[int, tuple[Job, Progress]] = {}
     while waiting or running:
         while waiting and len(running) < (os.cpu_count() or 1):
-            mutant = waiting.pop()
-            limit = seconds[mutant.path]
-            child = start(TESTS[mutant.path], mutant, limit)
-            # one that waits for itself takes no processor
-            running[child] = mutant, time.monotonic() + HANGS * limit
-        for child, (mutant, deadline) in list(running.items()):
-            ended, status = os.waitpid(child, os.WNOHANG)
-            if not ended and time.monotonic() < deadline:
-                continue
-            if not ended:
+            job = waiting.pop()
+            child = job.start()
+            running[child] = job, Progress(child)
+        for child, (job, progress) in list(running.items()):
+            stopped = progress.stopped()
+            if stopped:
                 os.killpg(child, signal.SIGKILL)
-                os.waitpid(child, 0)
-            del running[child]
-            yield mutant, "hung" if not ended or os.WIFSIGNALED(status) else "died" if status else "lived"
+            ended, status, used = os.wait4(child, 0 if stopped else os.WNOHANG)
+            if ended:
+                del running[child]
+                end = "hung" if os.WIFSIGNALED(status) else "died" if status else "lived"
+                yield job, end, int(used.ru_utime + used.ru_stime)
         time.sleep(0.02)
 
 
@@ -305,20 +327,24 @@ def main() -> int:
     sys.path.insert(0, str(ROOT))
     for name in LIBRARIES:
         importlib.import_module(name)
+    files = sorted({file for each in mutants for file in TESTS[each.path]})
     seconds = {}
-    for path in sorted({each.path for each in mutants}):
-        _, status, used = os.wait4(start(TESTS[path], None, 600), 0)
-        if status:
-            print(f"without a mutant, the tests of {path} fail: {' '.join(TESTS[path])}", file=sys.stderr)
+    for job, end, used in done([Job((file,), None, 600) for file in files]):
+        if end != "lived":
+            print(f"without a mutant, {job.tests[0]} {end}", file=sys.stderr)
             return 2
-        seconds[path] = 10 + 3 * int(used.ru_utime + used.ru_stime)
+        seconds[job.tests[0]] = used
     print(f"{len(mutants)} of {number} mutants; these live:", flush=True)
     ends: Counter[str] = Counter()
-    for mutant, end in sentences(mutants, seconds):
+    jobs = []
+    for mutant in mutants:
+        tests = TESTS[mutant.path]
+        jobs.append(Job(tests, mutant, 10 + 3 * sum(map(seconds.__getitem__, tests))))
+    for job, end, _ in done(jobs):
         ends[end] += 1
         if end == "lived":
-            print(mutant, flush=True)
-    print(f"{ends['lived']} lived, {ends['died']} died, {ends['hung']} took too long")
+            print(job.mutant, flush=True)
+    print(f"{ends['lived']} lived, {ends['died']} died, {ends['hung']} hung or took too long")
     return int(ends["lived"] > 0)
 
 
