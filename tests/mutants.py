@@ -65,6 +65,8 @@ OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
     ast.LShift: ast.RShift, ast.RShift: ast.LShift, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
 }  # fmt: skip
 OTHER_SIDE = {"left": "right", "right": "left", "min": "max", "max": "min"}
+#: What takes its arguments in any order.
+ANY_ORDER = ("min", "max")
 #: Types, and what errors say.
 LEFT_ALONE = ("annotation", "returns", "type_params", "decorator_list", "exc", "bases")
 
@@ -140,8 +142,9 @@ def expressions(node: ast.AST) -> Iterator[ast.expr]:
             yield ast.Constant(OTHER_SIDE[value])
         case ast.Name(id=name) if name in OTHER_SIDE:
             yield changed(node, id=OTHER_SIDE[name])
-        case ast.Call(args=arguments, keywords=keywords):
-            for place in range(len(arguments) - 1):
+        case ast.Call(func=function, args=arguments, keywords=keywords):
+            swaps = 0 if ast.unparse(function) in ANY_ORDER else len(arguments) - 1
+            for place in range(swaps):
                 swapped = [*arguments]
                 swapped[place : place + 2] = reversed(swapped[place : place + 2])
                 yield changed(node, args=swapped)
