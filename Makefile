@@ -27,7 +27,7 @@ test: $(VENV)/.test  ## run all tests; needs Java 17. What a machine cannot run 
 	@PYTHON=$(BIN)/python sh .ci/couchbase_mock.sh >/dev/null || echo "tests of Couchbase will have no server" >&2
 	@$(BIN)/python -m pytest -q -n $(AT_ONCE) $(TESTS)
 
-mutants: $(VENV)/.test  ## break the engine in 60 places, one after the other, and list what no test notices
+mutants: $(VENV)/.test  ## break the engine in 40 places, one after the other, and list what no test notices
 	@$(BIN)/python tests/mutants.py $(MUTANTS)
 
 lint: $(VENV)/.test  ## check style and types
