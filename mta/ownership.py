@@ -143,23 +143,28 @@ class Ownership:
         found = self._store.read_root(self._name)
         if found is None or not self._is_mine(found[0]):
             raise Fenced(self._fenced(found)) from None
-        if xxhash.xxh3_64_digest(found[0]) not in (digest for digest, _ in self._unanswered):
-            raise Fenced(
-                f"the root of window {self._name!r} in {self._store!r} is not what this writer left: the "
-                "store went back to an earlier state, or a forked copy of this process writes too; this "
-                "writer must stop, and can go on by restore() from the last checkpoint that is there"
-            ) from None
+        if not self._has_sent(found[0]):
+            raise Fenced(self._went_back()) from None
         return found[1], found[0] == data
+
+    def _has_sent(self, data: bytes) -> bool:
+        """Whether a root is one of those that were swapped in without an answer."""
+        return xxhash.xxh3_64_digest(data) in (digest for digest, _ in self._unanswered)
 
     def _is_mine(self, data: bytes) -> bool:
         root = decode_root(self._name, data)
         return self.root.epoch > 0 and (root.epoch, root.owner) == (self.root.epoch, self.root.owner)
 
     def check_hold(self) -> None:
-        """Raises Fenced if another writer has taken over."""
-        found = self._store.read_root(self._name)
-        if self._token is not None and found is not None and not self._is_mine(found[0]):
-            raise Fenced(self._fenced(found))
+        """Raises Fenced if another writer has taken over, or the store went back to an earlier state."""
+        with self._lock:
+            found = self._store.read_root(self._name)
+            if self._token is None or found is None or found[1] == self._token:
+                return
+            if not self._is_mine(found[0]):
+                raise Fenced(self._fenced(found))
+            if not self._has_sent(found[0]):
+                raise Fenced(self._went_back())
 
     def knows_root(self) -> bool:
         """Whether the root is as this writer left it: nobody took over, and no commit is in doubt."""
@@ -213,6 +218,13 @@ class Ownership:
         return (
             f"another writer took over the window {self._name!r} in {self._store!r} (epoch {epoch}, this "
             f"writer has {self.root.epoch}); this one must stop, and nothing since its last checkpoint counts"
+        )
+
+    def _went_back(self) -> str:
+        return (
+            f"the root of window {self._name!r} in {self._store!r} is not what this writer left: the "
+            "store went back to an earlier state, or a forked copy of this process writes too; this "
+            "writer must stop, and can go on by restore() from the last checkpoint that is there"
         )
 
     def _not_found(self, root: Root | None, number: int | None) -> str:
