@@ -365,10 +365,11 @@ _SCHEMES = {
 }
 
 
-def open_store(url: str, **options: Any) -> Store:
+def open_store(url: str, *, create: bool = True, **options: Any) -> Store:
     """The store at a URL, such as `memory:`, `rocksdb:///var/lib/windows` or `redis://host:6379/0`.
 
-    Options can also stand in the URL: `redis://host?patience=3`.
+    Options can also stand in the URL: `redis://host?patience=3`. With `create=False`, which every URL takes,
+    nothing is made where there is no store yet: the first call raises a StoreError.
     """
     scheme = split_url(url).scheme
     known = _SCHEMES.get(scheme)
@@ -382,7 +383,10 @@ def open_store(url: str, **options: Any) -> Store:
         raise StoreConfigError(
             f"{scheme}: needs the package {known.extra}: pip install 'mta-windows[{known.extra}]'"
         ) from error
-    store: Store = getattr(module, known.kind)(url, **options)
+    kind = getattr(module, known.kind)
+    if not create and "create" in kind.known_options:
+        options["create"] = False
+    store: Store = kind(url, **options)
     return store
 
 

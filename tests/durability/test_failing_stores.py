@@ -300,6 +300,7 @@ def test_a_redis_that_evicts_is_refused(tmp_path: Path, eviction: str) -> None:
 
 PROGRAM = """
 import resource, signal, sys
+from contextlib import suppress
 import numpy as np
 from mta import AmortizedMTA, monoids, policies
 from stores import StoreFull, open_store
@@ -319,8 +320,9 @@ with open_store(f"rocksdb://{sys.argv[1]}") as store:
             window.checkpoint(offset=done + 50_000)
             done += 50_000
     except StoreFull as error:
-        store._closed = True  # RocksDB cannot write what it has at its end either
         print(done, "takes no more data" in str(error))
+        with suppress(StoreFull):  # RocksDB cannot write what it has at its end either
+            store.close()
 """
 
 

@@ -1,14 +1,21 @@
 from __future__ import annotations
 
+import itertools
 import os
+import pickle
+import re
 import stat
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import pytest
+import rocksdict
 
 from stores import Store, StoreConfigError, StoreError, open_store
 from stores.testing import StoreContract
@@ -87,6 +94,76 @@ except StoreUnavailable as error:
     assert run(code, store.url) == ""
 
 
+def test_patience_is_what_a_call_waits(tmp_path: Path) -> None:
+    code = """
+import sys, time
+from stores import StoreUnavailable, open_store
+store = open_store(sys.argv[1], patience=0.5)
+begun = time.monotonic()
+try:
+    store.get_many(["key"])
+except StoreUnavailable as error:
+    print(error)
+    assert time.monotonic() - begun >= 0.5
+"""
+    with open_store(f"rocksdb://{tmp_path}") as store:
+        store.put_many({"key": b"x"})
+        assert re.search(r"\(\d+ tries in 0\.[5-9] s\)", run(code, store.url))
+
+
+def test_patience_ends_when_the_directory_is_closed(tmp_path: Path) -> None:
+    code = "import sys; from stores import open_store; print(open_store(sys.argv[1]).get_many(['key']))"
+    with open_store(f"rocksdb://{tmp_path}") as store:
+        store.put_many({"key": b"x"})
+        arguments = [sys.executable, "-c", code, f"{store.url}?patience=60"]
+        waiting = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+        with pytest.raises(subprocess.TimeoutExpired):
+            waiting.wait(1)
+    assert waiting.communicate()[0].strip() == "[b'x']"
+
+
+@pytest.mark.parametrize("url", ["rocksdb:{}", "rocksdb:{}/absent", "rocksdb:{}?patience=1"])
+def test_a_store_that_is_only_looked_at_is_not_made(tmp_path: Path, url: str) -> None:
+    (tmp_path / "something else").touch()
+    with open_store(url.format(tmp_path), create=False) as store:
+        for look in (store.list_roots, lambda: store.list_keys(""), lambda: [store.read_root("root")]):
+            with pytest.raises(StoreError, match=r"no RocksDB database in .* create=False"):
+                list(look())
+        copy = pickle.loads(pickle.dumps(store))
+        with pytest.raises(StoreError, match="create=False"):
+            copy.put_many({"key": b"x"})
+    assert [path.name for path in tmp_path.iterdir()] == ["something else"]
+
+
+def test_a_store_that_is_there_can_be_looked_at(tmp_path: Path) -> None:
+    with open_store(f"rocksdb:{tmp_path}") as store:
+        store.put_many({"key": b"x"})
+    with open_store(f"rocksdb:{tmp_path}?create=false") as store:
+        assert store.get_many(["key"]) == [b"x"]
+    with open_store("memory:", create=False) as store:
+        assert list(store.list_roots()) == []
+
+
+@pytest.mark.parametrize("name", ["a b", "100%", "%41", "Zürich 東京", "a?b", "a#b", "'\";", "x" * 200])
+def test_directories_of_any_name(tmp_path: Path, name: str) -> None:
+    with open_store(f"rocksdb://{quote(str(tmp_path / name))}") as store:
+        store.swap_root("root", b"x", None)
+        url = store.url
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    with open_store(url, create=False) as store:
+        assert store.read_root("root") is not None
+
+
+def test_a_symbolic_link_to_nothing_and_one_to_itself(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "data")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with open_store(f"rocksdb://{tmp_path}/link") as store:
+        store.put_many({"key": b"x"})
+    assert (tmp_path / "data" / "CURRENT").exists()
+    with open_store(f"rocksdb://{tmp_path}/loop") as store, pytest.raises(StoreError, match="loop"):
+        store.put_many({"key": b"x"})
+
+
 def test_opening_locks_nothing_until_the_first_call(tmp_path: Path) -> None:
     with open_store(f"rocksdb://{tmp_path}"):
         assert run(
@@ -152,6 +229,94 @@ except StoreFull as error:
         assert store.read_root("root") is not None
 
 
+def test_a_disk_that_was_full_and_has_room_again(tmp_path: Path) -> None:
+    code = """
+import resource, sys
+from stores import StoreFull, open_store
+store = open_store(sys.argv[1])
+token = store.swap_root("root", b"kept", None)
+hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, hard))
+try:
+    for number in range(100):
+        store.put_many({f"key{number}": bytes(1 << 18)})
+        token = store.swap_root("root", b"%d" % number, token)
+except StoreFull:
+    print(number)
+try:
+    store.close()
+except StoreFull:
+    pass
+resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+with open_store(sys.argv[1]) as store:
+    data, token = store.read_root("root")
+    assert int(data) in (number - 1, number), data
+    pages = store.get_many([f"key{each}" for each in range(int(data) + 1)])
+    assert set(pages) == {bytes(1 << 18)}
+    store.swap_root("root", b"again", token)
+"""
+    assert int(run(code, f"rocksdb://{tmp_path}")) > 0
+    with open_store(f"rocksdb://{tmp_path}") as store:
+        assert (store.read_root("root") or b"")[0] == b"again"
+
+
+#: Calls of a store that a signal interrupts wherever it comes.
+INTERRUPTED = """
+import fcntl, os, random, signal, sys
+from stores import open_store
+
+url, rounds = sys.argv[1], int(sys.argv[2])
+
+def calls(store):
+    store.put_many({"key": b"x"})
+    root = store.read_root("root")
+    store.swap_root("root", b"y", root and root[1])
+    store.delete_many(["other"])
+    assert list(store.list_keys("")) == ["key"]
+
+def is_free():
+    child = os.fork()
+    if not child:
+        try:
+            fcntl.lockf(open(url.removeprefix("rocksdb://") + "/LOCK", "r+b"), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os._exit(1)
+        os._exit(0)
+    return os.waitpid(child, 0)[1] == 0
+
+class Stopped(BaseException):
+    pass
+
+def stop(*_):
+    raise Stopped
+
+signal.signal(signal.SIGALRM, stop)
+with open_store(url) as store:
+    calls(store)
+stopped = 0
+for each in range(rounds):
+    store = open_store(url)
+    try:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, random.Random(each).uniform(0.0001, 0.03))
+            calls(store)
+            store.close()
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    except Stopped:
+        stopped += 1
+    store.close()
+    with open_store(url) as store:
+        calls(store)
+    assert is_free(), each
+print(stopped)
+"""
+
+
+def test_interrupts_leave_no_lock(tmp_path: Path) -> None:
+    assert int(run(INTERRUPTED, f"rocksdb://{tmp_path}", "60")) > 5
+
+
 def test_memory_does_not_grow_with_the_data(tmp_path: Path) -> None:
     code = """
 import sys, psutil
@@ -188,3 +353,51 @@ assert os.waitpid(child, 0)[1] == 0
 assert store.get_many(["key"]) == [b"x"]
 """
     assert "before a fork" in run(code, f"rocksdb://{tmp_path}")
+
+
+def test_an_error_of_any_call_of_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, calls = rocksdict.Rdict, 0
+
+    class Faulty:
+        """Fails in its last call; what it has open goes with it."""
+
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            count()
+            self._inner = real(*arguments, **options)
+
+        def __getattr__(self, name: str) -> Any:
+            def call(*arguments: Any, **options: Any) -> Any:
+                count()
+                return getattr(self._inner, name)(*arguments, **options)
+
+            return call
+
+    def count() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == fail_at:
+            raise Exception("IO error: injected")
+
+    monkeypatch.setattr(rocksdict, "Rdict", Faulty)
+    url, fail_at, committed = f"rocksdb://{tmp_path}/data", 0, b""
+    for fail_at in itertools.count(1):
+        calls = 0
+        store = open_store(url)
+        try:
+            root = store.read_root("root")
+            assert root is None or root[0] >= committed
+            store.put_many({"key": b"x"})
+            committed = root[0] if root else b""
+            store.swap_root("root", b"%04d" % fail_at, root[1] if root else None)
+            committed = b"%04d" % fail_at
+            store.delete_many(["other"])
+            store.delete_range("range", 0, 9)
+            assert list(store.list_keys("")) == ["key"]
+            store.close()
+            break
+        except StoreError as error:
+            if "injected" not in str(error):
+                raise
+        with suppress(StoreError):
+            store.close()
+    assert fail_at > 15
