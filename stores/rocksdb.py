@@ -24,7 +24,7 @@ from stores.base import (
 )
 from stores.patience import Budget
 from stores.rocksdb_database import Database, Forked, enter, leave
-from stores.rocksdb_directory import PAGE, ROOT, InUse
+from stores.rocksdb_directory import PAGE, ROOT, InUse, scan
 from stores.urls import parse_bool, parse_number, split_url, within
 
 T = TypeVar("T")
@@ -145,12 +145,10 @@ class RocksDBStore(Store):
 
         def some(database: Database) -> list[bytes]:
             # No iterator outlives this call, since an iterator keeps the directory locked after close().
-            return list(islice(database.rocks.keys(from_key=start), LIST_CHUNK))
+            return [entry.key() for entry in islice(scan(database.rocks, first, start), LIST_CHUNK)]
 
         while keys := self._call(call, some):
             for key in keys:
-                if not key.startswith(first):
-                    return
                 yield key[len(kind) :].decode()
             start = keys[-1] + b"\0"
             self._check_open(call)

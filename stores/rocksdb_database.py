@@ -7,12 +7,11 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import islice
 from typing import Any
 
 import rocksdict
 
-from stores.rocksdb_directory import COMMITS, PAGE, Change, Commits, open_directory
+from stores.rocksdb_directory import COMMITS, PAGE, Change, Commits, open_directory, scan
 
 #: Pages go through the log where roots are swapped at least this often, in bytes of pages. The log costs more
 #: than all else of a write, but without it a swap has to flush what was put before it.
@@ -136,7 +135,7 @@ class Database:
                 self.rocks.compact_range(None, None, _all_files())
 
     def _has_pages(self) -> bool:
-        return any(key.startswith(PAGE) for key in islice(self.rocks.keys(from_key=PAGE), 1))
+        return any(True for _ in scan(self.rocks, PAGE, PAGE))
 
     def close(self) -> None:
         try:

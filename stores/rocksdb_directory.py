@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import reduce
 from hashlib import blake2b
-from itertools import takewhile
 from operator import xor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -114,11 +113,17 @@ def _digest(key: bytes, value: bytes | None) -> int:
 
 
 def _digest_of_roots(rocks: Any) -> int:
-    return reduce(xor, (_digest(key, value) for key, value in _roots(rocks)), 0)
+    return reduce(xor, (_digest(entry.key(), entry.value()) for entry in scan(rocks, ROOT, ROOT)), 0)
 
 
-def _roots(rocks: Any) -> Iterator[tuple[bytes, bytes]]:
-    return takewhile(lambda item: item[0].startswith(ROOT), rocks.items(from_key=ROOT))
+def scan(rocks: Any, prefix: bytes, start: bytes) -> Iterator[Any]:
+    """The entries from a key on that begin with a prefix, each as the engine's iterator that stands on it."""
+    entry = rocks.iter()
+    entry.seek(start)
+    while entry.valid() and entry.key().startswith(prefix):
+        yield entry
+        entry.next()
+    entry.status()  # an iterator that comes to a damaged place ends there, and says so only if asked
 
 
 def open_directory(directory: str, create: bool) -> tuple[Any, Mark]:

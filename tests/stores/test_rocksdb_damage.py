@@ -118,6 +118,22 @@ def test_damaged_files_of_keys_and_pages(written: Path, tmp_path: Path) -> None:
     assert set(seen.values()) <= {"right", "error"}, seen
 
 
+def test_a_list_of_keys_that_ends_at_damage_is_an_error(written: Path, tmp_path: Path) -> None:
+    def listed(directory: Path) -> list[str] | None:
+        try:
+            with open_store(f"rocksdb://{directory}") as store:
+                return sorted(store.list_keys(""))
+        except StoreError:
+            return None
+
+    shutil.copytree(written, tmp_path / "whole")
+    whole = listed(tmp_path / "whole")
+    assert whole
+    for file in written.glob("*.sst"):
+        for what, copy in damaged_copies(written, tmp_path, file.name):
+            assert listed(copy) in (None, whole), what
+
+
 def test_a_record_of_a_kind_that_the_engine_reads_for_ever(written: Path, tmp_path: Path) -> None:
     for pattern in ("*.log", "MANIFEST-*"):
         for kind in (0, *range(2, 16), 0x81):
