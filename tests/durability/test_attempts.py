@@ -20,12 +20,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from mta import AmortizedMTA, Fenced, LogMTA, PagesLost, attempts, checkpoint, monoids, policies
 from mta.attempts import AttemptHold, retire
-from mta.manifest import Attempt, Root, Version, decode_root, pack_version
+from mta.manifest import DOCUMENTS, Attempt, Extents, Root, Version, decode_root, pack_version
 from mta.operations import collect, collect_window
 from mta.ownership import this_process
 from mta.versioned import open_version, save_version
 from mta.window import MonoidTreeAggregator
-from stores import Store, StoreUnavailable, open_store, pages_of
+from stores import Store, StoreUnavailable, open_store, page_key, page_prefix, pages_of
 from stores.testing import FaultyStore, Wrapper
 
 T = TypeVar("T")
@@ -695,3 +695,18 @@ def test_attempts_at_random(url: str, page_size: int, monkeypatch: pytest.Monkey
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         Machine, settings=settings(max_examples=examples, stateful_step_count=80)
     )
+
+
+def test_documents_that_no_version_names_any_more_go(store: Store, name: str) -> None:
+    def version(*documents: tuple[int, int, int]) -> Version:
+        extents = Extents(((5, None),), 1)
+        return Version(1, 0, 0, None, None, b"", extents, (), documents=documents)
+
+    keys = {
+        (epoch, n): page_key(page_prefix(name, epoch, DOCUMENTS), n) for epoch in (5, 6) for n in range(9)
+    }
+    store.put_many(dict.fromkeys(keys.values(), b"x"))
+    attempts.clear(store, name, [version((5, 2, 7), (6, 0, 3))], [version((5, 4, 6), (6, 1, 2))])
+    gone = {(5, 2), (5, 3), (5, 6), (6, 0), (6, 2)}
+    assert keys_of(store, name) == {key for place, key in keys.items() if place not in gone}
+    store.delete_many(keys.values())
