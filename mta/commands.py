@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from mta.console import add as add_row
 from mta.console import lease_text, print_json, say, show, size_text, table, value_text
@@ -302,14 +300,6 @@ def _soak(options: argparse.Namespace) -> int:
 
 def _store(url: str) -> Store:
     """The store at a URL, if there is one: a slip of the pen must not make a store that looks empty."""
-    from mta.bench.storage import BadStore, named_store
-    from stores.base import split_url
+    from mta.bench.storage import named_store
 
-    parts = split_url(url)
-    directory = unquote(parts.path)
-    if parts.scheme == "rocksdb" and directory:
-        if not os.path.isdir(directory):
-            raise BadStore(f"{url}: there is no directory {directory}")
-        if not os.path.exists(os.path.join(directory, "CURRENT")):
-            raise BadStore(f"{url}: there is no RocksDB store in the directory {directory}")
-    return named_store(url)
+    return named_store(url, create=False)

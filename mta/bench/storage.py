@@ -25,10 +25,10 @@ class BadStore(Exception):
     """A user named a store that cannot be opened so."""
 
 
-def named_store(url: str) -> Store:
+def named_store(url: str, *, create: bool = True) -> Store:
     """The store that a user named; mistakes in the URL become BadStore or a StoreError."""
     try:
-        return open_store(url)
+        return open_store(url, create=create)
     except (TypeError, ValueError) as error:
         raise BadStore(str(error)) from error
 

@@ -171,7 +171,7 @@ def test_gc_and_rm(url: str) -> None:
         (["verify", "URL", "x" * 201], "at most 200 UTF-8 bytes"),
         (["rm", "URL", "\udcff"], "valid Unicode"),
         (["inspect", "URL", "\x1b[31m"], "no window '\\x1b[31m'"),
-        (["ls", "URL/typo"], "there is no directory"),
+        (["ls", "URL/typo"], "there is no RocksDB database in"),
         (["ls", "redis://[::1"], "URL is not valid"),
     ],
 )
@@ -190,7 +190,7 @@ def test_a_mistake_is_one_line(arguments: list[str], says: str, tmp_path: Path) 
 )
 def test_commands_make_no_store(command: list[str], tmp_path: Path) -> None:
     (line,) = mta(command[0], f"rocksdb://{tmp_path}", *command[1:], code=2).splitlines()
-    assert "there is no RocksDB store in the directory" in line
+    assert "there is no RocksDB database in" in line
     assert list(tmp_path.iterdir()) == []
 
 
