@@ -21,7 +21,8 @@ from mta.manifest import Version
 from mta.policies import Limits
 from mta.stack import Stack
 from mta.states import NOTHING
-from mta.window import Added, Front, MonoidTreeAggregator, Since
+from mta.turns import in_use
+from mta.window import Added, Front, MonoidTreeAggregator
 
 #: R0 has to be read off the stack's leaves: a batch has moved the head.
 _STALE: Any = object()
@@ -58,6 +59,15 @@ class AmortizedMTA(MonoidTreeAggregator):
         self._only_count = limits.count if limits == Limits(count=limits.count) else None
 
     def push(self, value: Any, time: float | None = None) -> Any:
+        if self._busy:
+            raise in_use(self)
+        self._busy = True
+        try:
+            return self._push_one(value, time)
+        finally:
+            self._busy = False
+
+    def _push_one(self, value: Any, time: Any) -> Any:
         head, tail = self._head, self._tail
         row, state, time = self._admit(value, time)
         ahead = self._ahead
@@ -71,8 +81,6 @@ class AmortizedMTA(MonoidTreeAggregator):
         leaves = self._forest.tails[0]
         times, entries = leaves.times, leaves.entries
         # as in `_commit`: nothing is called from here on
-        if self._head != head or self._tail != tail:
-            raise self._concurrent_use()
         del ahead[-1]
         del coming[-1]
         times += (time,)
@@ -82,7 +90,7 @@ class AmortizedMTA(MonoidTreeAggregator):
         return result
 
     def evict(self, k: int = 1) -> None:
-        if type(k) is int and k == 1 and self._ahead and not self._closed:
+        if type(k) is int and k == 1 and self._ahead and not (self._closed or self._busy):
             # as in `_commit`: nothing is called from here on
             ahead, coming = self._ahead, self._coming
             self._oldest, self._r0 = ahead[-1], coming[-1]
@@ -112,7 +120,7 @@ class AmortizedMTA(MonoidTreeAggregator):
             ahead, ready = self._sought(self._head)
             front = Front(self._head, ahead[-1], ahead, len(ahead) - 1, ready)
             younger = self._kept_younger(front)
-            self._commit(since, front, Added(self._forest.tails, (), (), since[1], self._youngest, younger))
+            self._commit(front, Added(self._forest.tails, (), (), since[1], self._youngest, younger))
 
     def _ready(self) -> Any:
         self._make_ready()
@@ -154,14 +162,12 @@ class AmortizedMTA(MonoidTreeAggregator):
     def _followed_by(self, younger: Any, state: Any) -> Any:
         return state if younger is NOTHING else self._combine(younger, state)
 
-    def _commit(self, since: Since, front: Front, added: Added) -> None:
+    def _commit(self, front: Front, added: Added) -> None:
         head, oldest, ahead, left, (stack, r0, coming, coming_left) = front
         tails, times, entries, tail, youngest, younger = added
         forest, leaves = self._forest, tails[0]
         leaf_times, leaf_entries = leaves.times, leaves.entries
         # nothing is called from here on
-        if (self._head, self._tail) != since:
-            raise self._concurrent_use()
         del ahead[left:]
         del coming[coming_left:]
         leaf_times += times

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from mta.codec import decode_run, encode_run
-from mta.errors import ConcurrentUse, ManifestMismatch, PagesLost
+from mta.errors import ManifestMismatch, PagesLost
 from mta.levels import Tail
 from mta.manifest import MOST_PARTS, Extents, Part, Root, SavedTail, Version
 from mta.monoids.base import Monoid
@@ -92,8 +92,6 @@ class Checkpoints:
         ownership = self._ownership
         documents: dict[str, bytes] = {}
         tails = tuple(self._save_tail(tail, documents) for tail in content.tails)
-        if content.tails[0].stop != content.tail:
-            raise ConcurrentUse(f"another thread changed the window {self._name!r} during its checkpoint")
         self._store.put_many(documents)
         assert ownership.extents is not None
         return Version(
@@ -155,7 +153,9 @@ class Checkpoints:
             load_tail(self._store, self._name, self._layout, tier, saved, found)
             for tier, saved in enumerate(version.tails)
         ]
-        self._tails, self._next_part = version.tails, version.next_part
+        # of all retained versions, since what has an earlier number than any of them has passed for unneeded
+        self._tails = version.tails
+        self._next_part = max(version.next_part, self._ownership.root.next_part())
         self._parts = {
             part for old in self._ownership.root.versions for tail in old.tails for part in tail.parts
         }

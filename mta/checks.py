@@ -48,12 +48,23 @@ def check_lease(lease: Any) -> None:
 class Clock:
     """Whether the times of a window are given with its elements or counted: one or the other, for good."""
 
-    __slots__ = ("_asked_for", "given")
+    __slots__ = ("_asked_for", "_told", "given")
 
     def __init__(self, asked_for: bool) -> None:
         self._asked_for = asked_for
         #: None where nobody can tell, or nothing is in yet
         self.given: bool | None = None
+        #: how many elements there were when an element told; if it did not come in, nothing was told
+        self._told = -1
+
+    def _tell(self, given: bool, count: int) -> None:
+        if self.given is None:
+            self._told = count
+        self.given = given
+
+    def _forget(self, count: int) -> None:
+        if self._told == count:
+            self.given = None
 
     def counted(self, count: int) -> int:
         """The time of an element that comes without one, behind so many others."""
@@ -62,22 +73,24 @@ class Clock:
                 "the policy of this window asks for times: give one with each element, as in "
                 "push(value, time=...) or slide(values, times)"
             )
+        self._forget(count)
         if self.given and count:
             raise MissingTime(
                 f"an element without a time cannot follow {count} element(s) whose times were given; give it "
                 "one, or leave the times out from the first element on"
             )
-        self.given = False
+        self._tell(False, count)
         return count
 
     def give(self, count: int) -> None:
         """An element comes with a time, behind so many others."""
+        self._forget(count)
         if self.given is False and count:
             raise MissingTime(
                 f"an element with a time cannot follow {count} element(s) without, whose times were counted; "
                 "leave it out, or give times from the first element on"
             )
-        self.given = True
+        self._tell(True, count)
 
     def resume(self, youngest: Any, count: int) -> None:
         """A window goes on from a checkpoint, where counted times are the numbers of the elements."""

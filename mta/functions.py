@@ -7,16 +7,26 @@ defined and by a hash of its code, with constants, defaults and what it closes o
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import dis
+import enum
 import functools
 import hashlib
+import operator
 import types
 from collections.abc import Iterator
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-_PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
+#: values that cannot change, and say by `repr` what they are
+_PLAIN = (
+    *(type(None), bool, int, float, complex, str, bytes, range, type(Ellipsis)),
+    *(Decimal, Fraction, datetime.date, datetime.time, datetime.timedelta, enum.Enum),
+)
+_GETTERS = (operator.itemgetter, operator.attrgetter, operator.methodcaller)
 
 
 def described(function: Any) -> str:
@@ -35,6 +45,8 @@ def described(function: Any) -> str:
 def check_name(owner: str, name: Any) -> None:
     if name is not None and (not isinstance(name, str) or not name):
         raise TypeError(f"{owner}(name=...) takes a str that is not empty, got {name!r}")
+    if name is not None and not set(name).isdisjoint("()|,"):
+        raise ValueError(f"{owner}(name=...) has no brackets, commas or bars, got {name!r}")
 
 
 def _traits(value: Any, seen: set[int]) -> Iterator[str]:
@@ -59,6 +71,12 @@ def _traits(value: Any, seen: set[int]) -> Iterator[str]:
     elif isinstance(value, types.MethodType):
         yield from _traits(value.__func__, seen)
         yield from _state(value.__self__, seen)
+    elif isinstance(value, _GETTERS):
+        yield repr(value)
+    elif isinstance(value, np.vectorize):
+        yield from _traits(value.pyfunc, seen)
+    elif callable(getattr(value, "__wrapped__", None)):
+        yield from _traits(value.__wrapped__, seen)
     elif not isinstance(value, (types.BuiltinFunctionType, type, np.ufunc)):
         call = type(value).__dict__.get("__call__")
         if isinstance(call, types.FunctionType):

@@ -13,7 +13,7 @@ from mta.enforcement import NEAR
 from mta.forest import Piece
 from mta.stack import Stack
 from mta.states import NOTHING
-from mta.window import Added, Front, MonoidTreeAggregator, Since
+from mta.window import Added, Front, MonoidTreeAggregator
 
 
 class LogMTA(MonoidTreeAggregator):
@@ -58,14 +58,12 @@ class LogMTA(MonoidTreeAggregator):
     def _followed_by(self, younger: Any, state: Any) -> Any:  # noqa: ARG002
         return NOTHING
 
-    def _commit(self, since: Since, front: Front, added: Added) -> None:
+    def _commit(self, front: Front, added: Added) -> None:
         head, oldest, ahead, left, _ = front
         tails, times, entries, tail, youngest, _ = added
         forest, leaves = self._forest, tails[0]
         leaf_times, leaf_entries = leaves.times, leaves.entries
         # nothing is called from here on
-        if (self._head, self._tail) != since:
-            raise self._concurrent_use()
         del ahead[left:]
         leaf_times += times
         leaf_entries += entries

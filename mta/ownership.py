@@ -13,6 +13,7 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
+from typing import NamedTuple
 
 import xxhash
 
@@ -21,6 +22,14 @@ from mta.errors import Fenced, WindowExists, WindowNotFound
 from mta.manifest import EPOCHS, Extents, Root, Version, decode_root, encode_root
 from stores import Conflict, Store, Token
 from stores.base import check_name, page_prefix
+
+
+class _Sent(NamedTuple):
+    """A root that was swapped in without an answer, so that it may be there or not."""
+
+    digest: bytes
+    root: Root
+    lineage: int
 
 
 class Ownership:
@@ -37,8 +46,7 @@ class Ownership:
         self._renewed = 0.0
         #: the last version that this writer's window goes on from
         self._lineage = 0
-        #: roots that were swapped in without an answer, so that they may be there or not, and their digests
-        self._unanswered: tuple[tuple[bytes, Root], ...] = ()
+        self._unanswered: tuple[_Sent, ...] = ()
         self.root = Root(0, page_size)
         #: of the pages that this window reads and writes
         self.extents: Extents | None = None
@@ -111,6 +119,8 @@ class Ownership:
     def let_go(self) -> None:
         """Removes the root of a window that has no checkpoint."""
         with self._lock:
+            if self._unanswered:
+                self._find_out()
             if self._token is not None and not self.root.versions:
                 self._store.delete_root(self._name, self._token)
 
@@ -123,7 +133,7 @@ class Ownership:
         lineage = self._lineage if lineage is None else lineage
         now = time.monotonic()
         data = encode_root(self._name, root)
-        self._unanswered += ((xxhash.xxh3_64_digest(data), root),)
+        self._unanswered += (_Sent(xxhash.xxh3_64_digest(data), root, lineage),)
         token: Token | None = None
         while token is None:
             try:
@@ -141,15 +151,16 @@ class Ownership:
         And whether it was the swap of this data.
         """
         found = self._store.read_root(self._name)
+        if found is not None and self._sent(found[0]) is not None:
+            return found[1], found[0] == data
         if found is None or not self._is_mine(found[0]):
             raise Fenced(self._fenced(found)) from None
-        if not self._has_sent(found[0]):
-            raise Fenced(self._went_back()) from None
-        return found[1], found[0] == data
+        raise Fenced(self._went_back()) from None
 
-    def _has_sent(self, data: bytes) -> bool:
-        """Whether a root is one of those that were swapped in without an answer."""
-        return xxhash.xxh3_64_digest(data) in (digest for digest, _ in self._unanswered)
+    def _sent(self, data: bytes) -> _Sent | None:
+        """Which of the roots that were swapped in without an answer this is."""
+        digest = xxhash.xxh3_64_digest(data)
+        return next((each for each in self._unanswered if each.digest == digest), None)
 
     def _is_mine(self, data: bytes) -> bool:
         root = decode_root(self._name, data)
@@ -163,7 +174,7 @@ class Ownership:
                 return
             if not self._is_mine(found[0]):
                 raise Fenced(self._fenced(found))
-            if not self._has_sent(found[0]):
+            if self._sent(found[0]) is None:
                 raise Fenced(self._went_back())
 
     def knows_root(self) -> bool:
@@ -198,11 +209,9 @@ class Ownership:
     def _find_out(self) -> None:
         """Whether one of the swaps without an answer was done: what it committed must not be taken back."""
         found = self._store.read_root(self._name)
-        digest = None if found is None else xxhash.xxh3_64_digest(found[0])
-        for each, root in self._unanswered:
-            if found is not None and each == digest:
-                self._token, self.root = found[1], root
-                self._lineage = max((version.number for version in root.versions), default=0)
+        sent = None if found is None else self._sent(found[0])
+        if found is not None and sent is not None:
+            self._token, self.root, self._lineage = found[1], sent.root, sent.lineage
 
     def _until(self) -> float | None:
         return None if self._lease is None else self._store.now() + self._lease
@@ -249,7 +258,7 @@ class Ownership:
         return self._known_extents().prefixes(self._name, tier, pages)
 
     def needed(self, tier: int) -> list[tuple[str, range]]:
-        roots = (self.root, *(root for _, root in self._unanswered))
+        roots = (self.root, *(each.root for each in self._unanswered))
         return [
             found
             for root in roots

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
 
@@ -108,11 +108,10 @@ class StoredPages:
         self._held = HELD
         #: keys to delete that are not of pages behind the head
         self._doomed: list[str] = []
-        #: pages that were put since the commit before the last one, and since the last one, by tier
-        self._older_news: dict[int, range] = {}
-        self._news: dict[int, range] = {}
-        #: of the store when the first of them was put
+        #: of the store when pages were put for the first time, or when they were all there
         self._incarnation: object = None
+        #: why the last writing in the background failed
+        self._not_written: StoreError | WindowError | None = None
         #: why the last deletion failed
         self._not_deleted: StoreError | None = None
         pool = pool_of(store)
@@ -165,7 +164,7 @@ class StoredPages:
         """Waits until the buffer has room. Raises the store's error if it cannot be emptied."""
         self._mend(tail)
         if len(self._buffer) > self._buffered:
-            self._writer.finish()
+            self._finish_writing()
         if len(self._buffer) > self._buffered:
             self._write(self._held)
 
@@ -177,14 +176,24 @@ class StoredPages:
     def flush(self, tail: int) -> None:
         """Writes all pages of elements before `tail` that are still wanted."""
         self._mend(tail)
-        self._writer.finish()
+        self._finish_writing()
         self._write(0)
+
+    def _finish_writing(self) -> None:
+        """Waits for what is written in the background. What fails meanwhile is not tried a second time."""
+        self._not_written = None
+        self._writer.finish()
+        if self._not_written is not None:
+            raise self._not_written
 
     def _start_writing(self) -> None:
         self._writer.submit(self._write_what_can_be)
 
     def _write_what_can_be(self) -> None:
-        self._write(self._held)  # what fails is left in the buffer, and raises when it is full
+        try:
+            self._write(self._held)
+        except (StoreError, WindowError) as error:  # the pages stay in the buffer
+            self._not_written = error
 
     def _write(self, held: int) -> None:
         """Writes pages, oldest first, until `held` are left, a few at a time so that memory is bounded."""
@@ -197,8 +206,6 @@ class StoredPages:
                 batch = [(name, self._key(name), self._buffer[name]) for name in self._to_write(held)]
                 for name, _, _ in batch:
                     _append(self._stored.setdefault(name[0], []), name[1])
-                    news = self._news.get(name[0], range(name[1], name[1]))
-                    self._news[name[0]] = range(min(news.start, name[1]), max(news.stop, name[1] + 1))
                     if self._end(name) > self._tail:
                         self._sent.add(name)
             self._store.put_many(
@@ -331,6 +338,7 @@ class StoredPages:
     def resume(self, tail: int, first: int, tiers: int) -> None:
         """The pages of leaves from `first` to `tail` are in the store already."""
         self._tail = tail
+        self._incarnation = self._store.incarnation()
         for tier in range(tiers):
             shift = self._shift * (tier + 1)
             self._stored[tier] = [range(first >> shift, tail >> shift)]
@@ -341,7 +349,6 @@ class StoredPages:
         From now on no page is kept back, since the next checkpoint has to write it anyway.
         """
         self._held = 0
-        self._older_news, self._news = self._news, {}
         self._doomed += unneeded
         if self._doomed or any(self._gone(tier) for tier in list(self._stored)):
             self._start_deleting()
@@ -401,14 +408,10 @@ class StoredPages:
             self._delete()
 
     def check_present(self, version: Version) -> None:
-        """Before a version is committed: sees that what it names is there, if the store may have lost some.
-
-        A server that takes another's place may lack what was put last, so pages that were there two commits
-        ago are not looked for.
-        """
+        """Before a version is committed: that what it names is there, if the store may have lost some."""
         incarnation = self._store.incarnation()
         if self._incarnation not in (None, incarnation):
-            missing = self._store.missing(list(self._new_keys(version)))
+            missing = self._store.missing(list(version.keys(self._window)))
             if missing:
                 self._keys.check_hold()
                 raise PagesLost(
@@ -417,15 +420,6 @@ class StoredPages:
                     "they were put: this window cannot go on; restore its last checkpoint (see min_replicas)"
                 )
         self._incarnation = incarnation
-
-    def _new_keys(self, version: Version) -> Iterator[str]:
-        for tier, start, stop in version.pages():
-            for news in (self._older_news, self._news):
-                pages = news.get(tier, range(0))
-                for number in range(max(start, pages.start), min(stop, pages.stop)):
-                    yield self._key((tier, number))
-        for tail in version.tails:
-            yield from (part.key(self._window) for part in tail.parts)
 
     def delete_behind(self) -> None:
         """Deletes what is behind the head and no version names, before the window is given up."""

@@ -26,7 +26,7 @@ from mta.checks import (
     check_time,
 )
 from mta.enforcement import first_kept, first_kept_after, first_kept_by_predicate, first_not_rejected
-from mta.errors import ConcurrentUse, EmptyWindowError, OutOfOrderError, WindowClosed, WindowError
+from mta.errors import EmptyWindowError, OutOfOrderError, WindowClosed, WindowError
 from mta.forest import Forest, PageSource
 from mta.levels import Tail
 from mta.local_pages import LocalPages
@@ -38,6 +38,7 @@ from mta.policies import Limits, Policy
 from mta.stack import Stack
 from mta.states import NOTHING, layout_of, result_array
 from mta.stored_pages import StoredPages
+from mta.turns import in_turn
 from stores import Conflict, Store, StoreError
 
 #: head and tail when a call began
@@ -117,7 +118,7 @@ class MonoidTreeAggregator(ABC):
         self._stored = False
         self._ownership: Ownership | AttemptHold
         self._checkpoints: Checkpoints
-        self._offset: Any = None
+        self._offset = pack(None)
         self._version: int | None = None
         self._forest = Forest(self._layout, self._pages, self._page_size)
         self._mask = self._page_size - 1
@@ -130,6 +131,8 @@ class MonoidTreeAggregator(ABC):
         self._ahead: list[Any] = []
         #: the aggregate of what is younger than the algorithm's boundary
         self._younger: Any = NOTHING
+        #: whether a call is under way
+        self._busy = False
         #: why no call is taken any more, if none is
         self._closed = ""
         self._ended = False
@@ -180,11 +183,13 @@ class MonoidTreeAggregator(ABC):
         """The time of the youngest element, or None."""
         return self._youngest if self._tail > self._head else None
 
+    @in_turn
     def query(self) -> Any:
         """The lowered aggregate of the window."""
         self._check_open()
         return self.monoid.lower(self._total())
 
+    @in_turn
     def range_query(self, t0: float, t1: float) -> Any:
         """The lowered aggregate of the elements with t0 <= time <= t1."""
         self._check_open()
@@ -200,7 +205,7 @@ class MonoidTreeAggregator(ABC):
     @property
     def offset(self) -> Any:
         """The caller's offset in the last checkpoint; None before the first."""
-        return self._offset
+        return unpack(self._offset)
 
     @property
     def version(self) -> int | None:
@@ -211,6 +216,7 @@ class MonoidTreeAggregator(ABC):
     #
     # Each call first finds out all that it comes to, while nothing changes, and then commits it.
 
+    @in_turn
     def insert(self, value: Any, time: float | None = None) -> None:
         """Adds an element; the policy is not asked yet.
 
@@ -226,13 +232,12 @@ class MonoidTreeAggregator(ABC):
         leaves = self._forest.tails[0]
         times, entries = leaves.times, leaves.entries
         # as in `_commit`: nothing is called from here on
-        if self._head != head or self._tail != tail:
-            raise self._concurrent_use()
         times += (time,)
         entries += (row,)
         self._oldest, self._younger = oldest, younger
         self._youngest, self._tail = time, tail + 1
 
+    @in_turn
     def push(self, value: Any, time: float | None = None) -> Any:
         """Inserts an element, enforces the policy and returns the result.
 
@@ -258,13 +263,14 @@ class MonoidTreeAggregator(ABC):
         self._add_one(since, front, row, time, younger)
         return result
 
+    @in_turn
     def extend(self, values: Any, times: Any = None) -> None:
         """Inserts a batch and enforces the policy once, at its end."""
         since = self._head, self._tail
         batch = self._batch(values, times)
         count = len(batch)
         if not count:
-            self.enforce()
+            self._enforce()
             return
         states = self._layout.lift(batch.elements)
         total = self._layout.fold(states)
@@ -281,6 +287,7 @@ class MonoidTreeAggregator(ABC):
         with self._taking_back():
             self._add(since, front, batch, younger)
 
+    @in_turn
     def slide(self, values: Any, times: Any = None) -> Any:
         """`push` for a whole batch: one result a row, as an array (for Fields, a mapping of arrays).
 
@@ -301,6 +308,7 @@ class MonoidTreeAggregator(ABC):
 
     # -- elements out -----------------------------------------------------------------------------------
 
+    @in_turn
     def evict(self, k: int = 1) -> None:
         """Removes the k oldest elements."""
         since = self._head, self._tail
@@ -315,6 +323,7 @@ class MonoidTreeAggregator(ABC):
         if k:
             self._move_head(since, self._head + k)
 
+    @in_turn
     def evict_until(self, t: float) -> int:
         """Removes all elements with time <= t; returns how many."""
         since = self._head, self._tail
@@ -324,8 +333,12 @@ class MonoidTreeAggregator(ABC):
             return 0
         return self._move_head(since, self._forest.first_leaf(self._head, t, "right"))
 
+    @in_turn
     def enforce(self) -> int:
         """Evicts the longest prefix that the policy rejects; returns how many elements."""
+        return self._enforce()
+
+    def _enforce(self) -> int:
         since = self._head, self._tail
         self._check_open()
         if not len(self):
@@ -337,6 +350,7 @@ class MonoidTreeAggregator(ABC):
 
     # -- life -------------------------------------------------------------------------------------------
 
+    @in_turn
     def checkpoint(self, offset: Any = None) -> int:
         """Makes the window durable, with the caller's offset in its input; returns the version.
 
@@ -353,16 +367,12 @@ class MonoidTreeAggregator(ABC):
         self._pages.flush(self._tail)
         content = self._content()
         version = self._checkpoints.commit(self, content, packed, self._pages.check_present)
-        self._offset, self._version = unpack(packed), version.number
+        self._offset, self._version = packed, version.number
         self._pages.committed(self._checkpoints.unneeded_parts())
         return version.number
 
     def _content(self) -> Content:
-        since = self._head, self._tail
-        content = Content(*since, self.oldest, self._youngest, self._forest.tails)
-        if (self._head, self._tail) != since:
-            raise self._concurrent_use()
-        return content
+        return Content(self._head, self._tail, self.oldest, self._youngest, self._forest.tails)
 
     @classmethod
     def restore(
@@ -395,7 +405,7 @@ class MonoidTreeAggregator(ABC):
         self._head, self._tail = version.head, version.tail
         self._oldest, self._youngest = version.oldest, version.youngest
         self._clock.resume(version.youngest, version.tail)
-        self._offset, self._version = unpack(version.offset), version.number
+        self._offset, self._version = version.offset, version.number
         assert isinstance(self._pages, StoredPages)
         tiers = len(self._forest.tails)
         self._pages.reserve(2 * tiers + 4)
@@ -413,8 +423,9 @@ class MonoidTreeAggregator(ABC):
         if self._stored:
             self._ownership.end()
         self._pages.close()
-        if isinstance(self._pages, StoredPages) and self._ownership.extents is not None:
-            self._pages.forget()
+        if isinstance(self._pages, StoredPages):
+            if self._ownership.extents is not None:
+                self._pages.forget()
             with suppress(StoreError, Conflict):
                 self._ownership.let_go()
         self._ended = True
@@ -482,11 +493,11 @@ class MonoidTreeAggregator(ABC):
         """What `_younger` becomes with one more state."""
 
     @abstractmethod
-    def _commit(self, since: Since, front: Front, added: Added) -> None:
-        """Makes the window what a call has come to, unless it is not what it was when the call began.
+    def _commit(self, front: Front, added: Added) -> None:
+        """Makes the window what a call has come to.
 
-        Nothing is called between the comparison and the end, so CPython looks neither at signals nor at other
-        threads meanwhile: the call has happened or it has not.
+        Nothing is called from the first change to the last, so CPython does not look at signals meanwhile:
+        the call has happened or it has not.
         """
 
     # -- parts ------------------------------------------------------------------------------------------
@@ -573,11 +584,11 @@ class MonoidTreeAggregator(ABC):
             front = front._replace(oldest=time)
         tails = self._forest.tails
         if (since[1] + 1) & self._mask:
-            self._commit(since, front, Added(tails, (time,), (row,), since[1] + 1, time, younger))
+            self._commit(front, Added(tails, (time,), (row,), since[1] + 1, time, younger))
         else:
             with self._taking_back():
                 tails = self._forest.with_one(time, row)
-                self._commit(since, front, Added(tails, (), (), since[1] + 1, time, younger))
+                self._commit(front, Added(tails, (), (), since[1] + 1, time, younger))
         self._settle(since)
 
     def _add(self, since: Since, front: Front, batch: Batch, younger: Any) -> None:
@@ -586,7 +597,7 @@ class MonoidTreeAggregator(ABC):
             front = front._replace(oldest=batch.time(0))
         tails = self._forest.with_run(batch.times, batch.elements)
         youngest, tail = batch.last, since[1] + len(batch)
-        self._commit(since, front, Added(tails, (), (), tail, youngest, younger))
+        self._commit(front, Added(tails, (), (), tail, youngest, younger))
         self._settle(since)
 
     @contextmanager
@@ -609,7 +620,7 @@ class MonoidTreeAggregator(ABC):
         if head > since[0]:
             front = self._front(head)
             younger = self._kept_younger(front)
-            self._commit(since, front, Added(self._forest.tails, (), (), since[1], self._youngest, younger))
+            self._commit(front, Added(self._forest.tails, (), (), since[1], self._youngest, younger))
             self._settle(since)
         return head - since[0]
 
@@ -620,12 +631,6 @@ class MonoidTreeAggregator(ABC):
             self._pages.settle(self._tail)
         if since[0] >> shift != self._head >> shift:
             self._forest.drop_below(self._head)
-
-    def _concurrent_use(self) -> ConcurrentUse:
-        return ConcurrentUse(
-            f"another thread changed the window {self.name!r} during this call, which has not happened: put "
-            "a lock around the window, or give each thread its own"
-        )
 
     def _slide_by_push(self, batch: Batch) -> Any:
         lift = self.monoid.lift_row

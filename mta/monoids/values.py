@@ -75,10 +75,39 @@ def own(value: Any) -> Any:
     if kind in _ATOMS:
         return value
     if isinstance(value, (tuple, frozenset)):
-        return value if all(type(part) in _ATOMS for part in value) else copy.deepcopy(value)
+        return value if all(type(part) in _ATOMS for part in value) else _copied(value)
     if isinstance(value, np.ndarray):
-        return np.array(value) if value.dtype != object else copy.deepcopy(value)
-    return copy.deepcopy(value) if isinstance(value, _MUTABLE) else value
+        return np.array(value) if value.dtype != object and not is_masked(value) else _copied(value)
+    return _copied(value) if isinstance(value, _MUTABLE) else value
+
+
+def _copied(value: Any) -> Any:
+    try:
+        copied = copy.deepcopy(value)
+    except RecursionError:
+        raise ValueError(
+            "a value that is nested hundreds of levels deep cannot be kept; make it flat"
+        ) from None
+    _refuse_masked(copied)
+    return copied
+
+
+def _refuse_masked(value: Any) -> None:
+    """Refuses arrays with a mask, also inside a value: what is missing is no element."""
+    if is_masked(value):
+        raise ValueError(
+            f"a masked array is no element, got {value!r}: take what is there by compressed() or filled()"
+        )
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    if isinstance(value, (list, tuple, set, frozenset, collections.deque)):
+        for part in value:
+            if type(part) not in _ATOMS:
+                _refuse_masked(part)
+
+
+def is_masked(value: Any) -> bool:
+    return isinstance(value, np.ma.MaskedArray)
 
 
 def own_list(values: Sequence[Any]) -> list[Any]:

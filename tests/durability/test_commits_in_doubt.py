@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from mta import AmortizedMTA, Fenced, PagesLost, monoids, ownership, policies
 from mta.manifest import EPOCHS, Extents, decode_root
-from mta.operations import verify
+from mta.operations import collect, verify
 from mta.window import MonoidTreeAggregator
 from stores import Store, StoreUnavailable, open_store, pages_of
 from stores.memory import MemoryStore
-from stores.testing import FaultyStore
+from stores.testing import FaultyStore, LateStore, Wrapper
 
 POLICY = policies.CountWindow(500)
 #: Element i of the stream, which no encoding makes smaller; its time is i.
@@ -223,3 +225,109 @@ def test_closing_a_forked_copy_spares_what_the_writer_committed_since(line: Line
     window.checkpoint()
     copy.close()
     assert verify(line.direct, "w").problems == []
+
+
+class _Between(Wrapper):
+    """Does something just before each swap of a root."""
+
+    def __init__(self, inner: Store, before: Callable[[], object]) -> None:
+        super().__init__(inner)
+        self.before = before
+
+    def _around(self, call: str, action: Any) -> Any:
+        if call == "swap_root":
+            self.before()
+        return action()
+
+
+def test_gc_before_the_commit_of_a_window_that_went_back() -> None:
+    """Its parts have numbers that no retained version has passed, newer ones than its own among them."""
+    policy, numbers = policies.CountWindow(10**6), [i * 0.1 for i in range(300)]
+    with open_store("memory:") as inner:
+        window = AmortizedMTA(monoids.Sum(), policy, store=inner, name="w", retain=5)
+        for number in range(6):
+            window.extend(numbers)
+            window.checkpoint(offset=number)
+        window.close()
+        store = _Between(inner, lambda: collect(inner))
+        with AmortizedMTA.restore(store, "w", monoids.Sum(), policy, version=2, retain=5) as again:
+            again.extend(numbers)
+            again.checkpoint(offset="after")
+        assert verify(inner, "w").problems == []
+        with AmortizedMTA.restore(inner, "w", monoids.Sum(), policy) as last:
+            assert last.offset == "after"
+            assert len(last) == 900
+
+
+def test_a_claim_of_ones_own_that_comes_late_fences_nobody() -> None:
+    late = True
+    with open_store("memory:") as inner:
+        slow = LateStore(inner, lambda call, _: late and call == "swap_root")
+        store = _Between(slow, lambda: None if late else slow.deliver())
+        window = AmortizedMTA(monoids.Sum(), store=store, name="w", page_size=4)
+        window.extend([1, 2, 3])
+        with pytest.raises(StoreUnavailable):
+            window.checkpoint()
+        late = False
+        assert window.checkpoint() == 1
+        assert window.checkpoint() == 2
+        window.close()
+        assert verify(inner, "w").problems == []
+
+
+def test_a_renewal_whose_answer_was_lost_changes_no_lineage() -> None:
+    lost = False
+    with open_store("memory:") as inner:
+        store = FaultyStore(inner, lambda call, _: lost and call == "swap_root", after=True)
+        with AmortizedMTA(monoids.Concat(), store=store, name="w", page_size=4) as window:
+            window.extend(list("good "))
+            window.checkpoint()
+            window.extend(list("bad "))
+            window.checkpoint()
+        again = AmortizedMTA.restore(store, "w", monoids.Concat(), version=1, lease=0.3)
+        lost = True
+        deadline = time.monotonic() + 30
+        while not store.faults and time.monotonic() < deadline:
+            time.sleep(0.01)
+        lost = False
+        again.extend(list("new "))
+        again.checkpoint()
+        again.close()
+        root = decode_root("w", inner.read_root("w")[0])  # type: ignore[index]
+        assert [version.number for version in root.versions] == [1, 3]
+        with AmortizedMTA.restore(inner, "w", monoids.Concat()) as last:
+            assert last.query() == "good new "
+
+
+def test_closing_after_a_claim_without_an_answer_leaves_nothing() -> None:
+    lost = True
+    with open_store("memory:") as inner:
+        store = FaultyStore(inner, lambda call, _: lost and call == "swap_root", after=True)
+        window = AmortizedMTA(monoids.Sum(), store=store, name="w", page_size=4)
+        window.extend(range(3))
+        with pytest.raises(StoreUnavailable):
+            window.checkpoint()
+        assert list(inner.list_roots()) == ["w"]
+        lost = False
+        window.close()
+        assert list(inner.list_roots()) == []
+
+
+def test_a_store_that_fails_is_not_waited_for_twice_by_one_call() -> None:
+    down = False
+    with open_store("memory:") as inner:
+        store = FaultyStore(inner, lambda call, _: down and call == "put_many")
+        window = AmortizedMTA(monoids.Sum(), store=store, name="w", page_size=4)
+        window.extend(range(100))
+        window.checkpoint()
+        down = True
+        window.extend(range(400))
+        window._pages._writer.finish()  # type: ignore[attr-defined]
+        before = store.faults
+        with pytest.raises(StoreUnavailable):
+            window.extend(range(400))
+        assert store.faults == before + 1
+        down = False
+        window.extend(range(400))
+        assert window.query() == sum(range(100)) + 2 * sum(range(400))
+        window.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import uuid
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,32 @@ def test_a_user_that_may_not_delete(tmp_path: Path) -> None:
                 client.execute_command("ACL", "SETUSER", "writer", "+unlink", "+del")
             window.checkpoint()
             window.close()
+
+
+@pytest.mark.redis
+def test_a_user_with_the_commands_that_the_docs_list(tmp_path: Path) -> None:
+    docs = (Path(__file__).parent.parent.parent / "docs" / "redis.md").read_text()
+    listed = docs.partition("A user needs the commands ")[2].partition("`mta:*`")[0]
+    commands = re.findall("[A-Z]{3,}", listed.partition("`")[0])
+    with servers.redis_server(tmp_path / "redis", "--appendonly", "yes", "--appendfsync", "always") as server:
+        rules = ("on", ">secret", "~*", "-@all", *(f"+{command.lower()}" for command in commands))
+
+        def allow() -> None:
+            with redis.Redis(port=server.port) as client:
+                client.execute_command("ACL", "SETUSER", "writer", *rules)
+
+        allow()
+        with open_store(server.url.replace("//", "//writer:secret@")) as store:
+            window = AmortizedMTA(monoids.Sum(), POLICY, store=store, name="w", page_size=4)
+            window.extend(range(1000))
+            window.checkpoint()
+            server.kill()
+            server.start()
+            allow()
+            window.extend(range(1000))
+            window.checkpoint()
+            window.close()
+            assert verify(store, "w").problems == []
 
 
 @pytest.mark.parametrize(

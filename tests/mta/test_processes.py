@@ -6,8 +6,11 @@ import _thread
 import copy
 import os
 import pickle
+import sys
 import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,34 +58,85 @@ def test_a_second_thread_is_noticed(kind: Any, call: str) -> None:
     thread = threading.Thread(target=first)
     thread.start()
     assert inside.wait(30)
-    assert window.push("x") == "cdefx"
+    calls: list[Callable[[], object]] = [
+        lambda: window.push("x"),
+        lambda: window.insert("x"),
+        lambda: window.slide(["x"] * 9),
+        lambda: window.extend(["x"] * 9),
+        window.evict,
+        lambda: window.evict(2),
+        lambda: window.evict_until(3),
+        window.enforce,
+        window.query,
+        lambda: window.range_query(0, 9),
+    ]
+    for second in calls:
+        with pytest.raises(ConcurrentUse, match="lock"):
+            second()
     go_on.set()
     thread.join()
-    assert isinstance(outcome[0], ConcurrentUse), outcome
-    assert "lock" in str(outcome[0])
-    assert window.query() == "cdefx"
-    assert window.push("y") == "defxy"
+    assert not isinstance(outcome[0], ConcurrentUse)
+    added = "slow" if call in ("insert", "push") else "slower"
+    window.enforce()
+    assert window.query() == {"slow": "cdefslow", "slower": "defslower"}[added]
+    assert window.push("y")[-1] == "y"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("stored", [False, True])
+def test_an_operator_that_calls_its_window(kind: Any, stored: bool) -> None:
+    """As another thread would at that moment: what it adds must not take the place of anything."""
+    for number in range(1, 60):
+        made = [0]
+
+        windows: list[Any] = []
+
+        def add(older: int, younger: int, made: Any = made, number: int = number, of: Any = windows) -> int:
+            made[0] += 1
+            if made[0] == number and of:
+                with pytest.raises(ConcurrentUse):
+                    of[0].extend([1] * 16)
+            return older + younger
+
+        with open_store("memory:") as store:
+            window = kind(
+                monoids.from_function(add, 0, name="add"), store=store if stored else None, page_size=4
+            )
+            windows.append(window)
+            window.slide([0] * 8)
+            window.extend([1000] * 16)
+            assert window.query() == sum(window.range_query(t, t) for t in range(len(window))) == 16_000
+            window.close()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("page_size", [2, 256, None])
 def test_many_threads_count_right_or_are_told(kind: Any, page_size: int | None) -> None:
     window = kind(monoids.Sum(), policies.CountWindow(10**9), page_size=page_size)
-    refused = [0] * 8
+    added = [0] * 8
 
     def work(number: int) -> None:
-        for _ in range(1500):
-            try:
-                window.insert(1, 0)
-            except ConcurrentUse:
-                refused[number] += 1
+        for turn in range(1000):
+            with suppress(ConcurrentUse):
+                if turn % 10:
+                    window.insert(1, 0)
+                    added[number] += 1
+                else:
+                    window.slide([1] * 30, [0] * 30)
+                    added[number] += 30
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert window.query() == len(window) == 8 * 1500 - sum(refused)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert window.query() == len(window) == sum(added)
+    assert window.range_query(0, 0) == sum(added)
 
 
 # -- threads of ours ----------------------------------------------------------------------------------------
