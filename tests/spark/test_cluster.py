@@ -219,8 +219,8 @@ def test_a_process_is_killed(
     getattr(killed, victim).kill()
     # it goes with its executor
     wait_until(lambda: has_ended(killed.worker), "the end of the worker")
-    if (store.url, victim) != ("rocksdb", "worker"):  # where the next attempt begins with clearing it away
-        assert len(store.pages(killed)) > MANY
+    if victim == "executor":  # whose Python worker lives long enough to clear up
+        assert store.pages(killed) == []
     job.open(GATE)
     job.open(OTHER_GATE)
     check_rows(job, expected)
