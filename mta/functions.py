@@ -45,8 +45,6 @@ def described(function: Any) -> str:
 def check_name(owner: str, name: Any) -> None:
     if name is not None and (not isinstance(name, str) or not name):
         raise TypeError(f"{owner}(name=...) takes a str that is not empty, got {name!r}")
-    if name is not None and not set(name).isdisjoint("()|,"):
-        raise ValueError(f"{owner}(name=...) has no brackets, commas or bars, got {name!r}")
 
 
 def _traits(value: Any, seen: set[int]) -> Iterator[str]:

@@ -146,6 +146,10 @@ class While(Policy):
         if not callable(predicate):
             raise TypeError(f"While takes a function of (total, old), got {predicate!r}")
         check_name("While", name)
+        if name is not None and not set(name).isdisjoint("()|"):
+            raise ValueError(
+                f"While(name=...) has no brackets and bars, as unions of policies have, got {name!r}"
+            )
         self.predicate = predicate
         self._text = f"While({described(predicate) if name is None else name})"
 

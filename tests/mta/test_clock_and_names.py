@@ -91,7 +91,7 @@ def test_functions_that_are_not_written_in_python(one: Any, other: Any) -> None:
     assert "0x" not in of(one)
 
 
-@pytest.mark.parametrize("name", ["a) | While(b", "a, b", "a|b", ""])
+@pytest.mark.parametrize("name", ["a) | While(b", "a|b", "(", ""])
 def test_a_name_is_no_expression(name: str) -> None:
     with pytest.raises((TypeError, ValueError), match="name"):
         policies.While(lambda total, old: total > old, name=name)
