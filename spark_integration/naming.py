@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 _TEXT = re.compile(r"Column<'(.*)'>", re.DOTALL)
 _ASCENDING = re.compile(r"(.*) ASC NULLS FIRST", re.DOTALL)
 _SORTED = re.compile(r".* (ASC|DESC) NULLS (FIRST|LAST)", re.DOTALL)
+_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'", re.DOTALL)
+#: What shows where Spark has no text for a thing: functions of Python, and binary literals.
+_OBJECT = re.compile(r"@[0-9a-f]+\b|columnnodeexpression|PythonUDF")
 
 
 def place(number: int) -> str:
@@ -115,18 +119,53 @@ class Named:
         elif _SORTED.fullmatch(text):
             raise RollingError(f"{where}={text}: order is ascending with nulls first; give the column alone")
         plain = text[1:-1].replace("``", "`") if re.fullmatch(r"`(?:[^`]|``)*`", text) else text
-        if self._has(plain):
-            return plain
         if ascending is not None:
+            if self._has(plain):
+                return plain
             raise RollingError(f"{where}={text} ASC: leave .asc() out, as order is ascending anyway")
-        return self._added(given, text, where)
+        if self._has(plain):
+            if self._same(given, "`" + plain.replace("`", "``") + "`"):
+                return plain
+        elif self._same(given, text):
+            return self._added(given, text, where)
+        return self._added(given, self._fresh(text, where), where, text)
+
+    def _same(self, given: Column, reference: str) -> bool:
+        """Whether a Column is what Spark finds for a name, and not an expression that only looks like it."""
+        from pyspark.sql import functions as fn
+
+        try:
+            return self.df.select(given).sameSemantics(self.df.select(fn.col(reference)))
+        except PySparkException:
+            return False
+
+    def _fresh(self, text: str, where: str) -> str:
+        """A name that no other column has, and in a stream the same whenever the expression is."""
+        if _OBJECT.search(_QUOTED.sub("", text)):
+            function = text.split("(")[0][:40]
+            if self.df.isStreaming:
+                raise RollingError(
+                    f"{where}={function}(…): a stream cannot tell by its text whether this is the expression "
+                    f"that it was begun with: make it a column first, with withColumn, and name that in {where}="
+                )
+            text = f"{function}(…)"
+        name = f"[{text}]"
+        if self.df.isStreaming and text != text.lower():
+            # a stream may take names for one that differ by case, and in a literal case matters
+            name += f" {blake2b(text.encode(), digest_size=4).hexdigest()}"
+        while self._has(name):
+            name = f"[{name}]"
+        return name
 
     def _has(self, name: str) -> bool:
         return any(
             each == name or (not self._sensitive and each.lower() == name.lower()) for each in self.df.columns
         )
 
-    def _added(self, column: Column, name: str, where: str, *, missing_is_fine: bool = False) -> str:
+    def _added(
+        self, column: Column, name: str, where: str, text: str | None = None, *, missing_is_fine: bool = False
+    ) -> str:
+        text = name if text is None else text
         try:
             added = self.df.select("*", column.alias(name))
             len(added.columns)  # over Spark Connect the first to look at it
@@ -134,9 +173,9 @@ class Named:
             if missing_is_fine:
                 return name  # whoever looks for it says that there is no such column
             reason = str(error).strip().splitlines()[0]
-            raise RollingError(f"{where}={name}: {reason}") from None
+            raise RollingError(f"{where}={text}: {reason}") from None
         if len(added.columns) != len(self.df.columns) + 1:
-            raise RollingError(f"{where}={name}: takes one column, and this is several")
+            raise RollingError(f"{where}={text}: takes one column, and this is several")
         self.df = added
         return name
 

@@ -19,6 +19,7 @@ import spark_integration
 from mta import monoids
 from spark_integration import Metrics, rolling
 from spark_integration.errors import RollingError, WorkersNotUsable
+from spark_integration.naming import Named, text_of
 from spark_integration.workers import for_workers
 
 if TYPE_CHECKING:
@@ -66,6 +67,68 @@ def test_keys_as_columns(df: DataFrame) -> None:
     assert counted(df, partition_by=df["`a.b`"]) == fives
     assert counted(df, partition_by=(fn.col("k") % 1).alias("zero")) == list(range(1, 11))
     assert counted(df, partition_by=["k", "st.k"]) == [1] * 10
+
+
+def test_expressions_are_never_taken_for_columns(spark: SparkSession) -> None:
+    """Not for another expression of the same text but for its case, nor for a column that is named so."""
+    df = spark.createDataFrame([(0, "x", 1), (1, "X", 1), (2, "y", 2), (3, "x", 2)], "o int, s string, t int")
+    upper, lower = fn.col("s") == "X", fn.col("s") == "x"
+    text = text_of(lower)
+    assert counted(df, partition_by=[upper, lower]) == [1, 1, 1, 2]
+    assert counted(df, partition_by=[lower, upper]) == [1, 1, 1, 2]
+    assert counted(df, partition_by=[lower, lower]) == [1, 1, 2, 2]
+    named = df.withColumnRenamed("t", text)
+    assert counted(named, partition_by=lower) == [1, 1, 2, 2]
+    assert counted(named, partition_by=fn.col(f"`{text}`")) == [1, 2, 1, 2]
+    for name in ("'s'", "1"):
+        other = df.withColumnRenamed("s", name)
+        assert counted(other, partition_by=fn.lit(name.strip("'")).cast("string")) == [1, 2, 3, 4]
+        assert counted(other, partition_by=fn.lit(int(name) if name == "1" else "s")) == [1, 2, 3, 4]
+    with pytest.raises(RollingError, match="aggregate 'n': no column"):
+        counted(df, partition_by=lower, aggregates={"n": monoids.Count(text)})
+
+
+def test_functions_as_keys_are_named_shortly(spark: SparkSession) -> None:
+    half = fn.udf(lambda value: value // 2, "bigint")
+    third = fn.udf(lambda value: value // 3, "bigint")
+    df = spark.range(6).withColumnRenamed("id", "o")
+    assert counted(df, partition_by=[half("o"), third("o")]) == [1, 2, 1, 1, 1, 2]
+    large = df.withColumn("b", fn.lit(2**63 - 1))
+    with pytest.raises(PythonException, match=r"the row \[<lambda>\(…\)\]=0, o=1: "):
+        counted(large, partition_by=half("o"), aggregates={"n": monoids.Sum("b")})
+
+
+def test_functions_are_no_keys_of_streams(spark: SparkSession, tmp_path: Path) -> None:
+    """Their text is another one in each session."""
+    df = spark.readStream.format("rate").load()
+    how: dict[str, Any] = {"rows": 5, "aggregates": COUNT, "store": f"rocksdb://{tmp_path}"}
+    half = fn.udf(lambda value: value // 2, "bigint")("value")
+    for where in ({"partition_by": half + 1, "order_by": "timestamp"}, {"order_by": ["timestamp", half]}):
+        with pytest.raises(RollingError, match="make it a column first, with withColumn") as raised:
+            rolling(df, **how, **where)
+        assert "\n" not in str(raised.value)
+        assert len(str(raised.value)) < 300
+    address = fn.col("value") == "somebody@deadbeef"
+    for key in (address, fn.col("value") % 2):
+        rolling(df, **how, partition_by=key, order_by="timestamp")
+    rolling(df.withColumn("half", half), **how, partition_by="half", order_by="timestamp")
+
+
+def test_expressions_of_streams_have_a_name_that_stays(spark: SparkSession) -> None:
+    """Whatever columns the source has then, and another one if anything in it changes, were it a case."""
+    df = spark.readStream.format("rate").load()
+
+    def name(key: Any, df: DataFrame = df) -> str:
+        (found,) = Named(df, case_sensitive=False).names(key, "partition_by")
+        return str(found).lower()
+
+    upper, lower = fn.col("value") == "X", fn.col("value") == "x"
+    assert name(upper) != name(lower)
+    assert name(fn.lit("value")) != name(fn.col("value")) == "value"
+    assert name(fn.concat("value", fn.lit("k"))) != name(
+        fn.concat("value", fn.col("k")), df.withColumn("k", upper)
+    )
+    assert name(lower, df.withColumn(text_of(lower), fn.lit(1))) == name(lower)
 
 
 def test_order_as_columns(df: DataFrame) -> None:
