@@ -1,8 +1,8 @@
 """What a job did: counted in its tasks, carried by a column of its rows, gathered by Spark's `observe`.
 
-So it needs no accumulator, works over Spark Connect, and costs a column of nulls. The last row of a task has
-what the task did, as JSON; so have some before it, for actions such as `take` that do not read so far. The
-column is dropped right after it was observed.
+So it needs no accumulator, works over Spark Connect, and costs a column of nulls. The last batch of a task
+has what the task did, as JSON; so have some before it, for actions such as `take` that do not read so far.
+The column is dropped right after it was observed.
 """
 
 from __future__ import annotations
@@ -134,20 +134,20 @@ class Meter:
         return MeteredStore(store, self) if self._on else store
 
     def attach(self, batches: Iterator[pa.RecordBatch], done: Callable[[], Any]) -> Iterator[pa.RecordBatch]:
-        """The batches, with the counts in the last row; `done` is called when there are no more."""
+        """The batches, with the counts in the last one; `done` is called when there are no more."""
         if not self._on:
             yield from batches
             return
         task, number, before = secrets.token_hex(8), 0, None
         for batch in batches:
             if before is not None:
-                # in the first, second, fourth, eighth … batch, and in its first row, which is read if any is
+                # in the first, second, fourth, eighth … batch
                 report = number & (number - 1) == 0
-                yield _with_column(before, self._report(task, number) if report else None, 0)
+                yield _with_column(before, self._report(task, number) if report else None)
             before, number = batch, number + 1
         done()
         if before is not None:
-            yield _with_column(before, self._report(task, number), before.num_rows - 1)
+            yield _with_column(before, self._report(task, number))
 
     def _report(self, task: str, number: int) -> str:
         with self._lock:
@@ -165,9 +165,10 @@ class Meter:
             self.add("seconds_in_store", time.perf_counter() - began)
 
 
-def _with_column(batch: pa.RecordBatch, text: str | None, row: int) -> pa.RecordBatch:
+def _with_column(batch: pa.RecordBatch, text: str | None) -> pa.RecordBatch:
+    """The text goes into the first row, which is read if any is."""
     count = batch.num_rows
-    column = pa.nulls(count, pa.string()) if text is None else one_row(count, row, text)
+    column = pa.nulls(count, pa.string()) if text is None else one_row(count, 0, text)
     return pa.RecordBatch.from_arrays(
         [*batch.columns, column], schema=batch.schema.append(pa.field(COLUMN, pa.string()))
     )

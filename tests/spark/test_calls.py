@@ -272,6 +272,15 @@ def test_metrics_after_take(spark: SparkSession) -> None:
     assert summary.peak_memory > 50 << 20
 
 
+def test_metrics_after_take_of_few_rows(spark: SparkSession) -> None:
+    """A task's only batch says all, whichever of its rows are read."""
+    metrics = Metrics()
+    df = spark.range(5).coalesce(1)
+    out = rolling(df, order_by="id", rows=2, aggregates=COUNT, metrics=metrics)
+    assert len(out.take(1)) == 1
+    assert (metrics.summary.tasks, metrics.summary.rows) == (1, 5)
+
+
 def test_metrics_of_all_rows_after_reports_on_the_way(spark: SparkSession) -> None:
     metrics = Metrics()
     df = spark.range(150_000).select("id", (fn.col("id") % 7).alias("k"))
