@@ -145,8 +145,8 @@ class Named:
             function = text.split("(")[0][:40]
             if self.df.isStreaming:
                 raise RollingError(
-                    f"{where}={function}(…): a stream cannot tell by its text whether this is the expression "
-                    f"that it was begun with: make it a column first, with withColumn, and name that in {where}="
+                    f"{where}={function}(…): by its text a stream cannot tell whether this is the expression "
+                    "that it was begun with: make it a column first, with withColumn, and name that column"
                 )
             text = f"{function}(…)"
         name = f"[{text}]"

@@ -98,7 +98,8 @@ class StreamFunction:
 
     def _loaded(self, digest: bytes, state: GroupState, place: Place) -> KeyState:
         if state.exists:
-            return decode_state(bytes(state.get[0]), self._stream.identity.fingerprint)
+            identity = self._stream.identity
+            return decode_state(bytes(state.get[0]), identity.fingerprint, identity.text)
         name = f"stream/{place.query}/{self._stream.operator}/{bytes(digest).hex()}"
         return KeyState(self._stream.identity.fingerprint, name)
 

@@ -40,6 +40,10 @@ class Identity:
         """Stands for all that cannot change, in the state of each key."""
         return blake2b(pack(dict(self.parts)), digest_size=8).digest()
 
+    @property
+    def text(self) -> str:
+        return ", ".join(f"{part}: {what}" for part, what in self.parts.items())
+
     def encode(self) -> bytes:
         return bytes(msgpack.packb([FORMAT, dict(self.parts), packed_types(self.columns)]))
 
@@ -71,6 +75,8 @@ def decode_identity(data: bytes) -> Identity:
 def identity_of(plan: Plan, schema: RowSchema, waits: bool) -> Identity:
     frame = plan.frame
     parts = {
+        # first, since it makes other names of all columns
+        "spark.sql.caseSensitive": str(schema.sensitive).lower(),
         "partition_by": _columns(plan.keys),
         "order_by": _columns(plan.order),
         "window": f"{frame.policy.fingerprint()}{', rows of one time see each other' if frame.peers else ''}",

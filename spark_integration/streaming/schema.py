@@ -29,6 +29,7 @@ class RowSchema:
     """The columns of the rows of a stream: names as the state knows them, and types."""
 
     def __init__(self, schema: sql.StructType, zone: str, *, sensitive: bool = True) -> None:
+        self.sensitive = sensitive
         self.types = {column_name(each.name, sensitive): each.dataType for each in schema.fields}
         if len(self.types) < len(schema.fields):
             names = [column_name(each.name, sensitive) for each in schema.fields]
@@ -130,23 +131,32 @@ def concatenated(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def changed_type(name: str, old: sql.DataType, new: sql.DataType) -> str:
+    nulls = " without nulls among its elements or values" if widens(old, new, nulls=False) else ""
     return (
         f"column {name!r} was {old.simpleString()} in the rows that this query keeps, and is now "
-        f"{new.simpleString()}, which does not hold all of its values: cast it back, or start the query with "
-        "a new checkpoint"
+        f"{new.simpleString()}{nulls}, which does not hold all of its values: cast it back, or start the "
+        "query with a new checkpoint"
     )
 
 
-def widens(old: sql.DataType, new: sql.DataType) -> bool:
-    """Whether each value of a type is one of another, in any session: what Delta's tables widen."""
+def widens(old: sql.DataType, new: sql.DataType, *, nulls: bool = True) -> bool:
+    """Whether each value of a type is one of another, in any session: what Delta's tables widen.
+
+    Whether there is room for nulls in arrays and maps is looked at unless `nulls` is false.
+    """
+
+    def inner(one: sql.DataType, other: sql.DataType) -> bool:
+        return widens(one, other, nulls=nulls)
+
     if isinstance(old, sql.StructType) and isinstance(new, sql.StructType):
         names = {each.name: each.dataType for each in new.fields}
-        return all(each.name in names and widens(each.dataType, names[each.name]) for each in old.fields)
+        return all(each.name in names and inner(each.dataType, names[each.name]) for each in old.fields)
     if isinstance(old, sql.ArrayType) and isinstance(new, sql.ArrayType):
-        return widens(old.elementType, new.elementType) and old.containsNull <= new.containsNull
+        fits = not nulls or old.containsNull <= new.containsNull
+        return fits and inner(old.elementType, new.elementType)
     if isinstance(old, sql.MapType) and isinstance(new, sql.MapType):
-        holds_nulls = old.valueContainsNull <= new.valueContainsNull
-        return widens(old.keyType, new.keyType) and widens(old.valueType, new.valueType) and holds_nulls
+        fits = not nulls or old.valueContainsNull <= new.valueContainsNull
+        return fits and inner(old.keyType, new.keyType) and inner(old.valueType, new.valueType)
     if isinstance(old, sql.StringType) and isinstance(new, sql.StringType):
         return True
     return old == new or _widens_plain(old, new)

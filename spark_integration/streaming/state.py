@@ -45,13 +45,15 @@ class KeyState:
         return bytes(msgpack.packb([FORMAT, *content]))
 
 
-def decode_state(blob: bytes, plan: bytes) -> KeyState:
+def decode_state(blob: bytes, plan: bytes, call: str) -> KeyState:
+    """`call` is what people call the plan."""
     content = msgpack.unpackb(blob, strict_map_key=False)
     check_format(content[0])
     if content[1] != plan:
         raise RollingError(
-            "the query's checkpoint holds windows of other keys, order, window, watermark or aggregates than "
-            "these: go on with those of before, or start the query with a new checkpoint"
+            f"this query's checkpoint was begun with another call, and the query is started with {call}. Its "
+            "windows would be wrong: go on as before, or start the query with a new checkpoint. This key "
+            "was met before the query's own record in the checkpoint, which tells what it was begun with"
         )
     return KeyState(*content[1:])
 

@@ -28,7 +28,8 @@ from spark_integration.planning import make_plan
 from spark_integration.streaming import keys
 from spark_integration.streaming.identity import Identity, decode_identity
 from spark_integration.streaming.query import stream_plan
-from spark_integration.streaming.schema import RowSchema
+from spark_integration.streaming.schema import RowSchema, changed_type, widens
+from spark_integration.streaming.state import KeyState, decode_state
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -140,10 +141,13 @@ HOW: dict[str, Any] = {
 }
 
 
-def identity(*, waits: bool = True, table: pa.Table | None = None, **changed: Any) -> Identity:
+def identity(
+    *, waits: bool = True, table: pa.Table | None = None, sensitive: bool = False, **changed: Any
+) -> Identity:
     schema = schema_of(rows(0) if table is None else table)
     plan = make_plan(schema, **HOW | {"store": "rocksdb:///unused"} | changed)
-    return stream_plan(plan, RowSchema(schema, "UTC", sensitive=False), waits, None, False).identity
+    row_schema = RowSchema(schema, "UTC", sensitive=sensitive)
+    return stream_plan(plan, row_schema, waits, None, False, case_sensitive=sensitive).identity
 
 
 def of_type(name: str, kind: pa.DataType) -> pa.Table:
@@ -189,6 +193,10 @@ OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
         "aggregates: .*'x' .*aggregates: .*'whole' ",
         {"aggregates": {"sx": monoids.from_function(max, 0, field="whole")}},
     ),
+    "names that are not folded": (
+        "begun with spark.sql.caseSensitive: false, .* spark.sql.caseSensitive: true",
+        {"sensitive": True},
+    ),
     "column of text": ("column 'y' was double in .* now string", {"table": of_type("y", pa.string())}),
 }
 
@@ -217,6 +225,34 @@ def test_what_a_query_does_may_change() -> None:
     assert before.after(identity(table=narrow)).fingerprint == before.fingerprint
     # rows that come out at once leave nothing of other columns
     identity(waits=False, table=of_type("y", pa.string())).after(identity(waits=False))
+
+
+def test_a_key_that_is_met_first_tells_what_the_call_is() -> None:
+    before, now = identity(), identity(window="9 seconds")
+    blob = KeyState(before.fingerprint, "name").encode()
+    assert decode_state(blob, before.fingerprint, before.text).name == "name"
+    with pytest.raises(
+        RollingError, match=r"is started with .*partition_by: 'k' .*window: TimeWindow\(9000000, "
+    ) as raised:
+        decode_state(blob, now.fingerprint, now.text)
+    assert "the query's own record in the checkpoint" in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_room_for_nulls_that_is_gone_is_named() -> None:
+    def of(element: str, holds_nulls: bool) -> sql.DataType:
+        struct = sql.StructType.fromDDL(f"a {element}")
+        return sql.StructType([sql.StructField("st", sql.ArrayType(struct, holds_nulls))])
+
+    old, wider = of("int", True), of("bigint", True)
+    assert widens(old, wider)
+    assert not widens(old, of("bigint", False))
+    assert "bigint>>> without nulls among its elements or values, which" in changed_type(
+        "c", old, of("bigint", False)
+    )
+    assert "without nulls" not in changed_type("c", wider, old)
+    values = sql.MapType(sql.StringType(), sql.LongType(), True)
+    assert "without nulls" in changed_type("c", values, sql.MapType(sql.StringType(), sql.LongType(), False))
 
 
 def test_a_column_that_comes_back_is_of_the_type_that_rows_may_wait_with() -> None:
