@@ -103,14 +103,6 @@ class Windows(RuleBasedStateMachine):
         for window in self.windows.values():
             window.insert(value, time)
 
-    @precondition(lambda self: self.model.last_time <= self.model.inserted)
-    @rule(i=NUMBERS)
-    def insert_without_time(self, i: int) -> None:
-        value = self.subject.element(i, self.model.inserted)
-        self.model.insert(value)
-        for window in self.windows.values():
-            window.insert(value)
-
     @rule(i=NUMBERS, step=STEPS)
     def push(self, i: int, step: float) -> None:
         time = self.next_time(step)
