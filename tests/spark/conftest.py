@@ -37,7 +37,7 @@ def spark(local_directory: Path) -> Iterator[SparkSession]:
         session = (
             SparkSession.builder.master("local[2, 2]")
             .appName("tests")
-            .config("spark.driver.memory", "1200m")
+            .config("spark.driver.memory", "2g")
             .config("spark.driver.bindAddress", "127.0.0.1")
             .config("spark.local.dir", str(local_directory))
             .config("spark.ui.enabled", "false")
