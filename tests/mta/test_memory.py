@@ -11,7 +11,9 @@ import pytest
 SCRIPT = Path(__file__).parent / "resident.py"
 
 #: what a window of 64 MB may take of the process beyond a window of 4 MB, in bytes
-ALLOWED = 8 << 20
+ALLOWED = 16 << 20
+#: runs of which the least counts: RocksDB's write buffers are full or empty by chance, of 8 MB each
+RUNS = 3
 
 
 #: elements that both windows slide over, so that the store itself has done the same work
@@ -30,11 +32,14 @@ def test_memory_does_not_grow_with_the_window(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     small, large = (
-        resident(
-            f"rocksdb://{tmp_path / str(size)}"
-            if kind == "rocksdb"
-            else request.getfixturevalue("redis_url"),
-            size,
+        min(
+            resident(
+                f"rocksdb://{tmp_path / f'{size}-{run}'}"
+                if kind == "rocksdb"
+                else request.getfixturevalue("redis_url"),
+                size,
+            )
+            for run in range(RUNS)
         )
         for size in (1 << 18, 1 << 22)
     )
