@@ -116,11 +116,10 @@ class AmortizedMTA(MonoidTreeAggregator):
     def _make_ready(self) -> None:
         """Reads R0 off the leaves where a batch has moved the head."""
         if self._r0 is _STALE:
-            since = self._head, self._tail
             ahead, ready = self._sought(self._head)
             front = Front(self._head, ahead[-1], ahead, len(ahead) - 1, ready)
             younger = self._kept_younger(front)
-            self._commit(front, Added(self._forest.tails, (), (), since[1], self._youngest, younger))
+            self._commit(front, Added(self._forest.tails, (), (), self._tail, self._youngest, younger))
 
     def _ready(self) -> Any:
         self._make_ready()

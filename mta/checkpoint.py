@@ -78,12 +78,13 @@ class Checkpoints:
         version = self.version(content, self._ownership.root.next_version, offset)
         # if the answer is lost, this commit may count or the one before: the next names no part of either
         self._tails = ()
+        monoid, policy = window.monoid.fingerprint(), fingerprint(window.policy)
         check(version)
         try:
-            self._ownership.commit(version, window.monoid.fingerprint(), fingerprint(window.policy))
+            self._ownership.commit(version, monoid, policy)
         except StoreChanged:
             check(version)
-            self._ownership.commit(version, window.monoid.fingerprint(), fingerprint(window.policy))
+            self._ownership.commit(version, monoid, policy)
         self._tails = version.tails
         return version
 
