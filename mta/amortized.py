@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from mta.batch import Outcome
-from mta.cuts import cut
-from mta.enforcement import NEAR
+from mta.core.batch import Outcome
+from mta.core.enforcement import NEAR
+from mta.core.stack import Stack
+from mta.core.states import NOTHING
+from mta.durability.manifest import Version
 from mta.log import LogMTA
-from mta.manifest import Version
 from mta.policies import Limits
-from mta.stack import Stack
-from mta.states import NOTHING
+from mta.times.cuts import cut
 from mta.turns import in_use
 from mta.window import Added, Front, MonoidTreeAggregator
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from mta.core.page import LARGEST_PAGE
 from mta.errors import MissingTime, OutOfOrderError
 from mta.inputs import as_array
 from mta.monoids.base import Array, ColumnarMonoid, Monoid, column_of
-from mta.pages import LARGEST_PAGE
 
 MAX_TIME = 2**63 - 1
 

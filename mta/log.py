@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from mta.batch import Outcome
-from mta.enforcement import NEAR
-from mta.forest import Piece
-from mta.stack import Stack
-from mta.states import NOTHING
+from mta.core.batch import Outcome
+from mta.core.enforcement import NEAR
+from mta.core.forest import Piece
+from mta.core.stack import Stack
+from mta.core.states import NOTHING
 from mta.window import Added, Front, MonoidTreeAggregator
 
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from mta.cuts import Side, cut, cuts
 from mta.functions import check_name, described
 from mta.monoids.base import Array
+from mta.times.cuts import Side, cut, cuts
 
 #: wsp(total, old) of the paper: whether a prefix with the aggregate `old` has to leave a window with the
 #: aggregate `total`; both are states of the window's monoid, before `lower`.

@@ -1,20 +1,20 @@
 """A window as a value: opened from one version, and saved as the next, which somebody else keeps.
 
-The rest of a version is in the store, under an attempt's hold (`mta.attempts`). A window that is still
-smaller than a page, and whose rows fit into the version itself, never touches the store.
+The rest of a version is in the store, under an attempt's hold (`mta.durability.attempts`). A window that is
+still smaller than a page, and whose rows fit into the version itself, never touches the store.
 """
 
 from __future__ import annotations
 
 from typing import TypeVar
 
-from mta.attempts import AttemptHold
-from mta.checkpoint import Checkpoints, fingerprint
-from mta.manifest import Version
+from mta.durability.attempts import AttemptHold
+from mta.durability.manifest import Version
+from mta.durability.snapshots import Checkpoints, fingerprint
+from mta.encoding.packing import pack
 from mta.monoids.base import Monoid
-from mta.packing import pack
+from mta.paging.stored import StoredPages
 from mta.policies import Policy
-from mta.stored_pages import StoredPages
 from mta.window import CLOSED, MonoidTreeAggregator
 from stores import Store
 

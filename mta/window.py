@@ -13,9 +13,6 @@ from weakref import WeakSet
 
 import numpy as np
 
-from mta.attempts import AttemptHold
-from mta.batch import Batch, Outcome, slide
-from mta.checkpoint import Checkpoints, Content, check_matches
 from mta.checks import (
     MAX_TIME,
     Clock,
@@ -25,19 +22,22 @@ from mta.checks import (
     check_retain,
     check_time,
 )
-from mta.enforcement import first_kept, first_kept_after, first_kept_by_predicate, first_not_rejected
+from mta.core.batch import Batch, Outcome, slide
+from mta.core.enforcement import first_kept, first_kept_after, first_kept_by_predicate, first_not_rejected
+from mta.core.forest import Forest, PageSource
+from mta.core.stack import Stack
+from mta.core.states import NOTHING, layout_of, result_array
+from mta.core.tail import Tail
+from mta.durability.attempts import AttemptHold
+from mta.durability.manifest import Version
+from mta.durability.ownership import Ownership
+from mta.durability.snapshots import Checkpoints, Content, check_matches, fingerprint
+from mta.encoding.packing import check_text, pack, pack_entries, unpack
 from mta.errors import EmptyWindowError, OutOfOrderError, WindowClosed, WindowError
-from mta.forest import Forest, PageSource
-from mta.levels import Tail
-from mta.local_pages import LocalPages
-from mta.manifest import Version
 from mta.monoids.base import ColumnarMonoid, Monoid
-from mta.ownership import Ownership
-from mta.packing import check_text, pack, pack_entries, unpack
+from mta.paging.local import LocalPages
+from mta.paging.stored import StoredPages
 from mta.policies import Limits, Policy
-from mta.stack import Stack
-from mta.states import NOTHING, layout_of, result_array
-from mta.stored_pages import StoredPages
 from mta.turns import in_turn
 from stores import Conflict, Store, StoreError
 
@@ -365,8 +365,13 @@ class MonoidTreeAggregator(ABC):
         packed = pack(offset)
         self._pages.check_deletions()
         self._pages.flush(self._tail)
-        content = self._content()
-        version = self._checkpoints.commit(self, content, packed, self._pages.check_present)
+        version = self._checkpoints.commit(
+            self._content(),
+            packed,
+            self.monoid.fingerprint(),
+            fingerprint(self.policy),
+            self._pages.check_present,
+        )
         self._offset, self._version = packed, version.number
         self._pages.committed(self._checkpoints.unneeded_parts())
         return version.number

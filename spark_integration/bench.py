@@ -18,10 +18,10 @@ import numpy as np
 import pyarrow as pa
 from rich.console import Console
 
-from mta.bench.measure import load_average, versions
-from mta.bench.report import Section
-from mta.bench.runner import run_sections
-from mta.bench.setting import Setting
+from mta.tools.bench.measure import load_average, versions
+from mta.tools.bench.report import Section
+from mta.tools.bench.runner import run_sections
+from mta.tools.bench.setting import Setting
 from spark_integration.buffers import from_numpy
 from spark_integration.experiments import jobs
 from spark_integration.processes import forget_peaks, peaks_of_children

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from mta.batch import window_folds
-from mta.cuts import Side, cuts
-from mta.merge import boundaries
+from mta.core.batch import window_folds
+from mta.core.states import NOTHING, ColumnLayout, Layout, Run
 from mta.monoids.base import Array, Columns, alike
 from mta.policies import Limits
-from mta.states import NOTHING, ColumnLayout, Layout, Run
+from mta.times.boundaries import boundaries
+from mta.times.cuts import Side, cuts
 
 #: Windows up to so many rows are folded for all rows at once, by doubling.
 SHORT = 256

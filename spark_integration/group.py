@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from mta.core.states import layout_of
 from mta.monoids.base import Array
 from mta.policies import Policy
-from mta.states import layout_of
 from spark_integration.folds import first_rows, folds
 from spark_integration.program import Program
 

@@ -16,10 +16,10 @@ from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
+from mta.durability.manifest import decode_root
+from mta.durability.operations import remove
+from mta.durability.ownership import surely_dead, this_process
 from mta.errors import ManifestCorrupt, WindowNotFound
-from mta.manifest import decode_root
-from mta.operations import remove
-from mta.ownership import surely_dead, this_process
 from stores import Store
 
 PREFIX = "mta-windows"

@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from pyspark import TaskContext
 
-from mta.ownership import surely_dead, this_process
+from mta.durability.ownership import surely_dead, this_process
 from spark_integration.errors import StoreNotUsable
 from spark_integration.notes import Note, sweep
 from stores import Store, StoreError, UnknownStore, open_store

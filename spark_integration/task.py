@@ -12,10 +12,10 @@ from pyspark import TaskContext
 
 from mta import AmortizedMTA, LogMTA
 from mta.baselines import DABA
-from mta.batch import join_results
+from mta.core.batch import join_results
+from mta.core.states import layout_of
 from mta.monoids.base import Array
 from mta.policies import Policy
-from mta.states import layout_of
 from spark_integration.chunks import Chunk, Keys, Times, chunks
 from spark_integration.failures import Blame, said_in_one_line
 from spark_integration.folds import first_rows, folds

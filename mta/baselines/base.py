@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from mta.checks import MAX_TIME, Clock, check_batch_times, check_time
+from mta.core.states import result_array
 from mta.errors import EmptyWindowError, OutOfOrderError
 from mta.inputs import batch_rows
 from mta.monoids.base import ColumnarMonoid, Monoid
 from mta.policies import Limits, Policy
-from mta.states import result_array
 
 
 class Baseline(ABC):

@@ -52,7 +52,7 @@ class Monoid(ABC):
         return self.lift(row)
 
     def pack(self, state: Any) -> Any:
-        """The state as something that `mta.packing` can write."""
+        """The state as something that `mta.encoding.packing` can write."""
         return state
 
     def unpack(self, packed: Any) -> Any:

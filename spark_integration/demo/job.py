@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from mta.process_memory import memory_figure
+from mta.tools.process_memory import memory_figure
 from spark_integration.buffers import one_row
 from spark_integration.demo.data import AGGREGATES, Stream, in_spark
 from spark_integration.demo.expected import MARK, Expected, mistakes, sampled_rows

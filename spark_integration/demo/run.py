@@ -13,8 +13,8 @@ from typing import IO, Any
 
 from rich.console import Console
 
-from mta.demo import DemoError
-from mta.operations import remove
+from mta.durability.operations import remove
+from mta.tools.demo import DemoError
 from spark_integration.demo.data import PARTITIONS, SENSORS, Stream
 from spark_integration.demo.expected import expected
 from spark_integration.demo.figure import save_figure

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mta.bench.servers import redis_server
+from mta.tools.bench.servers import redis_server
 from spark_integration.experiments.one_run import Case
 from spark_integration.processes import Peaks, end_all, peaks
 from spark_integration.signals import terminable

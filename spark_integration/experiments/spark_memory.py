@@ -17,7 +17,7 @@ from typing import Any
 
 from rich.console import Console
 
-from mta.bench.measure import PACKAGES, machine, versions
+from mta.tools.bench.measure import PACKAGES, machine, versions
 from spark_integration.experiments import memory_report
 from spark_integration.experiments.memory_figure import draw
 from spark_integration.experiments.one_run import JOBS, Case

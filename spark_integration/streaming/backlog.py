@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
-from mta.attempts import AttemptHold
+from mta.durability.attempts import AttemptHold
+from mta.durability.manifest import DOCUMENTS, Version, pack_version, unpack_version
+from mta.encoding.packing import pack
 from mta.errors import PageCorrupt, PagesLost
-from mta.manifest import DOCUMENTS, Version, pack_version, unpack_version
-from mta.packing import pack
 from spark_integration.streaming.schema import RowSchema, concatenated
 from spark_integration.streaming.sorting import MemoryRun, Order, Run, merged
 from stores import Store, page_key

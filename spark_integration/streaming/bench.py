@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from mta.bench.report import Section
-from mta.bench.runner import run_sections
-from mta.bench.setting import Setting
+from mta.tools.bench.report import Section
+from mta.tools.bench.runner import run_sections
+from mta.tools.bench.setting import Setting
 from spark_integration.experiments import jobs
 from spark_integration.rolling import rolling
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-from mta.attempts import retire
+from mta.durability.attempts import retire
 from spark_integration.failures import said_in_one_line
 from spark_integration.metrics import STREAM_SUMS, Meter
 from spark_integration.signals import HangUp

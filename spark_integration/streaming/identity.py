@@ -13,7 +13,7 @@ from hashlib import blake2b
 import msgpack
 from pyspark.sql import types as sql
 
-from mta.packing import pack
+from mta.encoding.packing import pack
 from spark_integration.columns import Input
 from spark_integration.errors import RollingError
 from spark_integration.program import Plan

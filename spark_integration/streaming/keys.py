@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mta.encoding.packing import pack as pack_value
 from mta.monoids.base import Array
-from mta.packing import pack as pack_value
 from spark_integration.columns import Input
 
 

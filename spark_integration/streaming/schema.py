@@ -10,7 +10,7 @@ import msgpack
 import pyarrow as pa
 from pyspark.sql import types as sql
 
-from mta.packing import pack
+from mta.encoding.packing import pack
 from spark_integration.errors import RollingError
 from spark_integration.results import arrow_type
 

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from mta import AmortizedMTA, LogMTA
-from mta.attempts import AttemptHold, retire
 from mta.checks import COLUMN_PAGE, OBJECT_PAGE
-from mta.manifest import Version, pack_version, unpack_version
+from mta.durability.attempts import AttemptHold, retire
+from mta.durability.manifest import Version, pack_version, unpack_version
 from mta.monoids.base import Array
 from mta.versioned import open_version, save_version
 from spark_integration.chunks import Chunk, Times, chunks
@@ -266,7 +266,7 @@ class KeyTask:
         """Removes what attempts at the windows of this key have left that are surely gone."""
         for name, hold in self._holds.items():
             if hold.beside_gone:
-                from mta.operations import collect_window  # which few tasks need
+                from mta.durability.operations import collect_window  # which few tasks need
 
                 with suppress(StoreError):
                     collect_window(self._store, name)

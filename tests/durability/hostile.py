@@ -18,7 +18,7 @@ from typing import Any
 import msgpack
 import xxhash
 
-from mta import packing
+from mta.encoding import packing
 
 #: What a field may be instead of itself: of every type, at every end of its range, and too deep or too long.
 WRONG: list[Any] = [
@@ -156,9 +156,9 @@ def try_pages(megabytes: int, step: int) -> int:
     from reference import SUBJECTS
 
     from mta import PageCorrupt, monoids
-    from mta.codec import TimesOnly, decode_page, encode_page
-    from mta.pages import Page
-    from mta.states import layout_of
+    from mta.core.page import Page
+    from mta.core.states import layout_of
+    from mta.paging.codec import TimesOnly, decode_page, encode_page
 
     kinds = [(subject.make(), [subject.element(i, i) for i in range(8)]) for subject in SUBJECTS.values()]
     kinds += [
@@ -198,7 +198,7 @@ def try_pages(megabytes: int, step: int) -> int:
 def _windows(store: Any) -> None:
     """A window of columns, one of objects, and one that attempts share, all named `bad-…`; and a good one."""
     from mta import AmortizedMTA, monoids, policies
-    from mta.attempts import AttemptHold
+    from mta.durability.attempts import AttemptHold
     from mta.versioned import open_version, save_version
 
     policy = policies.CountWindow(30)
@@ -222,9 +222,9 @@ def _windows(store: Any) -> None:
 def try_roots(megabytes: int, step: int) -> int:
     """Every command on a store with one hostile root; the other window stays as it is."""
     from mta import AmortizedMTA, ManifestCorrupt, monoids, policies
+    from mta.durability.manifest import decode_root
+    from mta.durability.operations import collect, inspect, remove, survey, verify
     from mta.errors import WindowError
-    from mta.manifest import decode_root
-    from mta.operations import collect, inspect, remove, survey, verify
     from stores.memory import MemoryStore
 
     store = MemoryStore()
@@ -266,7 +266,7 @@ def try_roots(megabytes: int, step: int) -> int:
 def try_stored(megabytes: int, step: int) -> int:
     """Verifies and restores windows with one hostile page or part."""
     from mta import AmortizedMTA, ManifestCorrupt, PageCorrupt, monoids, policies
-    from mta.operations import verify
+    from mta.durability.operations import verify
     from stores import parse_page_key
     from stores.memory import MemoryStore
 

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from mta import AmortizedMTA, Fenced, LogMTA, PagesLost, attempts, checkpoint, monoids, policies
-from mta.attempts import AttemptHold, retire
-from mta.manifest import DOCUMENTS, Attempt, Extents, Root, Version, decode_root, pack_version
-from mta.operations import collect, collect_window
-from mta.ownership import this_process
+from mta.durability.attempts import AttemptHold, retire
+from mta.durability.manifest import DOCUMENTS, Attempt, Extents, Root, Version, decode_root, pack_version
+from mta.durability.operations import collect, collect_window
+from mta.durability.ownership import this_process
 from mta.versioned import open_version, save_version
 from mta.window import MonoidTreeAggregator
 from stores import Store, StoreUnavailable, open_store, page_key, page_prefix, pages_of
@@ -239,7 +239,7 @@ def test_an_attempt_that_fails_takes_its_pages_back(store: Store, name: str) -> 
 DIES_WHILE_IT_WRITES = """
 import sys
 from test_attempts import begun
-from mta.manifest import unpack_version
+from mta.durability.manifest import unpack_version
 from stores import open_store
 import msgpack
 
@@ -687,7 +687,7 @@ def test_attempts_at_random(url: str, page_size: int, monkeypatch: pytest.Monkey
         assert attempt.owner == this_process()
         return attempt.id in gone
 
-    for module in ("mta.attempts", "mta.operations.collect"):
+    for module in ("mta.durability.attempts", "mta.durability.operations.collect"):
         monkeypatch.setattr(sys.modules[module], "is_gone", is_gone)
     monkeypatch.setattr(checkpoint, "MOST_PARTS", 3)
     Machine.url, Machine.page_size, Machine.gone = url, page_size, gone

@@ -23,10 +23,10 @@ from hypothesis.stateful import (
 )
 
 from mta import AmortizedMTA, LogMTA, ManifestMismatch, WindowExists, WindowNotFound, monoids, policies
+from mta.durability.manifest import decode_root
+from mta.durability.operations import collect, remove, verify
 from mta.errors import WindowError
-from mta.manifest import decode_root
 from mta.monoids.base import Monoid
-from mta.operations import collect, remove, verify
 from mta.policies import Policy
 from mta.window import MonoidTreeAggregator
 from stores import Store, open_store, pages_of

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from mta import AmortizedMTA, monoids, policies
-from mta.manifest import decode_root, encode_root
-from mta.operations import BadExpression, inspect, monoid_from_text, survey
+from mta.durability.manifest import decode_root, encode_root
+from mta.durability.operations import BadExpression, inspect, monoid_from_text, survey
 from stores import open_store
 from stores.base import pages_of
 
@@ -334,7 +334,7 @@ def test_a_monoid_of_somebody_elses_is_not_computed_again() -> None:
         with AmortizedMTA(monoid, policies.CountWindow(9), store=store, name="w", page_size=2) as window:
             window.extend(range(20))
             window.checkpoint()
-        from mta.operations import verify
+        from mta.durability.operations import verify
 
         report = verify(store, "w")
         assert report.ok

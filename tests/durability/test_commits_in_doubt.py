@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mta import AmortizedMTA, Fenced, PagesLost, monoids, ownership, policies
-from mta.manifest import EPOCHS, Extents, decode_root
-from mta.operations import collect, verify
+from mta.durability.manifest import EPOCHS, Extents, decode_root
+from mta.durability.operations import collect, verify
 from mta.window import MonoidTreeAggregator
 from stores import Store, StoreUnavailable, open_store, pages_of
 from stores.memory import MemoryStore

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from mta import AmortizedMTA, ManifestCorrupt, PageCorrupt, PagesLost, monoids, policies
-from mta.codec import decode_page, encode_page
-from mta.manifest import PART, decode_root
+from mta.core.page import Page
+from mta.core.states import layout_of
+from mta.durability.manifest import PART, decode_root
+from mta.durability.operations import verify
 from mta.monoids.base import Monoid
-from mta.operations import verify
-from mta.pages import Page
-from mta.states import layout_of
+from mta.paging.codec import decode_page, encode_page
 from mta.window import MonoidTreeAggregator
 from stores.base import PageKey, parse_page_key
 from stores.memory import MemoryStore

@@ -21,7 +21,7 @@ import servers
 from proxy import Proxy, Spoil, cut, cut_in_the_middle, delay, dribble, duplicate, proxy
 
 from mta import AmortizedMTA, Fenced, PageError, PagesLost, WindowError, WindowNotFound, monoids, policies
-from mta.operations import collect, verify
+from mta.durability.operations import collect, verify
 from mta.window import MonoidTreeAggregator
 from stores import Store, StoreConfigError, StoreError, StoreFull, StoreUnavailable, open_store
 

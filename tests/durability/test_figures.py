@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mta import AmortizedMTA, LogMTA, monoids, policies
-from mta.manifest import Root, decode_root
+from mta.durability.manifest import Root, decode_root
 from mta.window import MonoidTreeAggregator
 from stores import open_store
 from stores.testing import CountingStore

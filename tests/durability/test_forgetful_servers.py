@@ -10,8 +10,8 @@ import redis
 import servers
 
 from mta import AmortizedMTA, LogMTA, PagesLost, monoids, policies
-from mta.manifest import decode_root
-from mta.operations import verify
+from mta.durability.manifest import decode_root
+from mta.durability.operations import verify
 from stores import Store, open_store
 from stores.testing import CountingStore, Wrapper
 

@@ -13,10 +13,10 @@ from contextlib import suppress
 import pytest
 
 from mta import AmortizedMTA, Fenced, PagesLost, WindowExists, WindowNotFound, monoids, policies
-from mta.attempts import AttemptHold
-from mta.manifest import EPOCHS, Root, decode_root, encode_root
-from mta.operations import collect, remove, remove_all, survey, verify, window_names
-from mta.ownership import surely_dead
+from mta.durability.attempts import AttemptHold
+from mta.durability.manifest import EPOCHS, Root, decode_root, encode_root
+from mta.durability.operations import collect, remove, remove_all, survey, verify, window_names
+from mta.durability.ownership import surely_dead
 from mta.window import MonoidTreeAggregator
 from stores import Store, open_store, page_key, page_prefix, pages_of
 from stores.memory import MemoryStore
@@ -322,8 +322,8 @@ def test_calls_are_a_few_a_hundred_windows(name: str) -> None:
 
 
 def test_keys_come_in_any_order_and_more_than_are_held(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["mta.operations.roots"], "KEYS", 70)
-    monkeypatch.setattr(sys.modules["mta.operations.roots"], "WINDOWS", 7)
+    monkeypatch.setattr(sys.modules["mta.durability.operations.roots"], "KEYS", 70)
+    monkeypatch.setattr(sys.modules["mta.durability.operations.roots"], "WINDOWS", 7)
     with MemoryStore() as store:
         names = many(store, name, 60)
         pages = store._contents.pages

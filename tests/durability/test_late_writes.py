@@ -20,9 +20,9 @@ import servers
 from proxy import proxy
 
 from mta import AmortizedMTA, LogMTA, monoids, policies
-from mta.attempts import AttemptHold
-from mta.manifest import PART, Version, decode_root
-from mta.operations import collect, verify
+from mta.durability.attempts import AttemptHold
+from mta.durability.manifest import PART, Version, decode_root
+from mta.durability.operations import collect, verify
 from mta.versioned import open_version, save_version
 from mta.window import MonoidTreeAggregator
 from stores import Store, StoreError, StoreUnavailable, open_store, pages_of, parse_page_key

@@ -23,8 +23,8 @@ from hypothesis.stateful import (
 )
 
 from mta import AmortizedMTA, Fenced, LogMTA, monoids, policies
-from mta.manifest import decode_root
-from mta.operations import collect, remove, verify
+from mta.durability.manifest import decode_root
+from mta.durability.operations import collect, remove, verify
 from mta.window import MonoidTreeAggregator
 from stores import open_store, pages_of
 

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 import pytest
 
 from mta import AmortizedMTA, Fenced, LogMTA, monoids, policies
-from mta.attempts import AttemptHold
-from mta.manifest import decode_root, encode_root
-from mta.operations import verify
-from mta.ownership import Ownership
+from mta.durability.attempts import AttemptHold
+from mta.durability.manifest import decode_root, encode_root
+from mta.durability.operations import verify
+from mta.durability.ownership import Ownership
 from mta.window import MonoidTreeAggregator
 from stores import Store, StoreUnavailable, open_store, pages_of, parse_page_key
 from stores.testing import CountingStore, FaultyStore, Wrapper

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from mta import monoids as m
+from mta.core.states import layout_of
 from mta.monoids.laws import fold
-from mta.states import layout_of
 
 NUMBERS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5]
 REALS = [2.5, -1.25, 8.0, 0.5, 8.0]

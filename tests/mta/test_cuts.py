@@ -12,9 +12,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mta import AmortizedMTA, LogMTA, baselines, monoids
-from mta.cuts import Side, before, comparable, cut, cuts
-from mta.merge import FEW, boundaries
 from mta.policies import Policy, TimeWindow
+from mta.times.boundaries import FEW, boundaries
+from mta.times.cuts import Side, before, comparable, cut, cuts
 from spark_integration.folds import first_rows
 
 GAPS = 2**53

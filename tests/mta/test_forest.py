@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mta import monoids
-from mta.forest import Forest
-from mta.local_pages import LocalPages
-from mta.states import NOTHING, layout_of
+from mta.core.forest import Forest
+from mta.core.states import NOTHING, layout_of
+from mta.paging.local import LocalPages
 
 SIZES = (2, 4, 8)
 

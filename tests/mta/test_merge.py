@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mta.merge import FEW, boundaries
+from mta.times.boundaries import FEW, boundaries
 
 KINDS = ["steady", "dense", "sparse", "floats", "equal", "bursts", "two"]
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from reference import rows_of
 
 from mta import AmortizedMTA, LogMTA, baselines, monoids
+from mta.core.states import layout_of
 from mta.monoids.base import alike, column_of, joined
 from mta.policies import CountWindow, TimeWindow
-from mta.states import layout_of
 from spark_integration.folds import folds
 from stores import open_store
 

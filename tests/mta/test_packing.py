@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mta import AmortizedMTA, monoids
-from mta.packing import DEEPEST, Unpackable, pack, unpack
+from mta.encoding.packing import DEEPEST, Unpackable, pack, unpack
 from stores import open_store
 
 SCALARS = st.one_of(

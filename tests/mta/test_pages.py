@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from reference import matrices
 
 from mta import monoids
-from mta.pages import Page, Pyramid
-from mta.states import layout_of
+from mta.core.page import Page, Pyramid
+from mta.core.states import layout_of
 
 CONCAT = layout_of(monoids.Concat())
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from mta import AmortizedMTA, ConcurrentUse, LogMTA, WindowClosed, monoids, policies
-from mta.operations import verify
+from mta.durability.operations import verify
 from stores import Store, open_store
 
 KINDS = [AmortizedMTA, LogMTA]

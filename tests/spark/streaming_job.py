@@ -36,8 +36,8 @@ from stream_reference import assert_as_wanted, wanted_with_watermark, watermarks
 from streams import NUMBER, Blob, opened, write_file
 
 from mta import monoids
-from mta.manifest import decode_root
-from mta.operations import collect
+from mta.durability.manifest import decode_root
+from mta.durability.operations import collect
 from spark_integration.processes import is_java, members
 from stores import Store, open_store
 

@@ -199,7 +199,7 @@ def test_a_mistake_is_one_line(arguments: list[str], says: str, tmp_path: Path) 
 
 
 def test_what_is_not_installed_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mta import cli
+    from mta.tools import cli
 
     monkeypatch.setattr(cli.importlib.util, "find_spec", lambda name: None if name == "pyspark" else name)
     with pytest.raises(cli.NotInstalled, match=r"pip install 'mta-windows\[spark\]'"):
