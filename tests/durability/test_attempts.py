@@ -18,7 +18,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from mta import AmortizedMTA, Fenced, LogMTA, PagesLost, attempts, checkpoint, monoids, policies
+from mta import AmortizedMTA, Fenced, LogMTA, PagesLost, monoids, policies
+from mta.durability import attempts, snapshots
 from mta.durability.attempts import AttemptHold, retire
 from mta.durability.manifest import DOCUMENTS, Attempt, Extents, Root, Version, decode_root, pack_version
 from mta.durability.operations import collect, collect_window
@@ -689,7 +690,7 @@ def test_attempts_at_random(url: str, page_size: int, monkeypatch: pytest.Monkey
 
     for module in ("mta.durability.attempts", "mta.durability.operations.collect"):
         monkeypatch.setattr(sys.modules[module], "is_gone", is_gone)
-    monkeypatch.setattr(checkpoint, "MOST_PARTS", 3)
+    monkeypatch.setattr(snapshots, "MOST_PARTS", 3)
     Machine.url, Machine.page_size, Machine.gone = url, page_size, gone
     examples = settings.default.max_examples * (2 if url.startswith("memory") else 1) // 2
     run_state_machine_as_test(  # type: ignore[no-untyped-call]

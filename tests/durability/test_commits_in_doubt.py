@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from mta import AmortizedMTA, Fenced, PagesLost, monoids, ownership, policies
+from mta import AmortizedMTA, Fenced, PagesLost, monoids, policies
+from mta.durability import ownership
 from mta.durability.manifest import EPOCHS, Extents, decode_root
 from mta.durability.operations import collect, verify
 from mta.window import MonoidTreeAggregator

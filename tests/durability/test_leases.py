@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from mta import AmortizedMTA, Fenced, leases, monoids, policies
+from mta import AmortizedMTA, Fenced, monoids, policies
+from mta.durability import leases
 from mta.durability.attempts import AttemptHold
 from mta.durability.manifest import decode_root
 from mta.durability.operations import collect, verify
