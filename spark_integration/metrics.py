@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import types as sql
 
-from mta.tools.process_memory import memory_figure
+from mta.process_memory import memory_figure
 from spark_integration.buffers import one_row
 from stores import Store, Token
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import psutil
 
-from mta.tools.process_memory import memory_figure
+from mta.process_memory import memory_figure
 
 
 def members(session: int) -> Iterator[int]:

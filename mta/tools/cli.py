@@ -117,7 +117,10 @@ def _add_demo(commands: Any) -> None:
 
 
 def _demo(options: argparse.Namespace) -> None:
-    from mta.tools.demo import run
+    from mta.tools.demo.needs import check
+
+    check()
+    from mta.tools.demo.run import run
 
     run(options.rows, options.store, options.memory, options.picture)
 
@@ -141,7 +144,7 @@ def _add_engine(benchmarks: Any) -> None:
 
 
 def _engine(options: argparse.Namespace) -> None:
-    from mta.tools.bench.engine import run
+    from mta.tools.bench.engine.run import run
 
     run(only=options.only, quick=options.quick, redis_url=options.redis, json_file=options.json)
 
@@ -180,7 +183,7 @@ def _add_spark(benchmarks: Any) -> None:
 def _spark(options: argparse.Namespace) -> None:
     _need("spark", "pyspark", "pyarrow", "pandas")
     _need("experiments", "psutil")
-    from spark_integration.bench import run
+    from mta.tools.bench.spark.rolling import run
 
     run(
         rows=options.rows,
@@ -207,7 +210,7 @@ def _add_stream(benchmarks: Any) -> None:
 def _stream(options: argparse.Namespace) -> None:
     _need("spark", "pyspark", "pyarrow", "pandas")
 
-    from spark_integration.streaming.bench import run
+    from mta.tools.bench.spark.stream import run
 
     run(quick=options.quick, redis_url=options.redis, json_file=options.json)
 
@@ -237,7 +240,7 @@ def _add_spark_memory(experiments: Any) -> None:
 def _spark_memory(options: argparse.Namespace) -> None:
     _need("spark", "pyspark", "pyarrow", "pandas")
     _need("experiments", "matplotlib", "psutil")
-    from spark_integration.experiments.spark_memory import start
+    from mta.tools.experiments.spark_memory.experiment import start
 
     start(
         options.rows,
@@ -284,7 +287,7 @@ def _mistakes() -> tuple[type[Exception], ...]:
     from mta.monoids.expressions import BadExpression
     from mta.tools.bench.servers import NoServer
     from mta.tools.bench.storage import BadStore
-    from mta.tools.demo import DemoError
+    from mta.tools.demo.needs import DemoError
     from stores import StoreError
 
     return (StoreError, WindowError, BadStore, NoServer, BadExpression, DemoError, NotInstalled, OSError)

@@ -81,7 +81,7 @@ def test_experiment_spark_memory_quick(tmp_path: Path) -> None:
 
 
 def case(worker: int | None = 512) -> Any:
-    from spark_integration.experiments.one_run import Case
+    from mta.tools.experiments.spark_memory.one_run import Case
 
     return Case("pandas", 10, 5, 512, worker)
 
@@ -101,13 +101,13 @@ def case(worker: int | None = 512) -> Any:
     ],
 )
 def test_how_a_run_ended(log: str, error: str, worker: int | None, outcome: str) -> None:
-    from spark_integration.experiments.runs import why
+    from mta.tools.experiments.spark_memory.runs import why
 
     assert why(case(worker), {"error": error}, log)[0] == outcome
 
 
 def test_a_run_that_takes_too_long_is_too_slow_and_leaves_nothing_running() -> None:
-    from spark_integration.experiments.runs import TOO_SLOW, run
+    from mta.tools.experiments.spark_memory.runs import TOO_SLOW, run
 
     sessions: set[int] = set()
     seen = processes.peaks
@@ -116,7 +116,7 @@ def test_a_run_that_takes_too_long_is_too_slow_and_leaves_nothing_running() -> N
         sessions.add(session)
         return seen(session)
 
-    with mock.patch("spark_integration.experiments.runs.peaks", noted):
+    with mock.patch("mta.tools.experiments.spark_memory.runs.peaks", noted):
         found = run(case(), 2.0, lambda _: None)
     assert (found.outcome, found.reason) == (TOO_SLOW, "not done after 2 s")
     (session,) = sessions
@@ -124,7 +124,7 @@ def test_a_run_that_takes_too_long_is_too_slow_and_leaves_nothing_running() -> N
 
 
 def test_an_experiment_that_is_killed_politely_leaves_nothing(tmp_path: Path) -> None:
-    program = "from test_bench import case; from spark_integration.experiments.runs import run; "
+    program = "from test_bench import case; from mta.tools.experiments.spark_memory.runs import run; "
     program += "run(case(), 60.0, lambda _: print('running', flush=True))"
     temporary = tmp_path / "tmp"
     temporary.mkdir()
@@ -147,8 +147,8 @@ def test_an_experiment_that_is_killed_politely_leaves_nothing(tmp_path: Path) ->
 
 
 def test_an_experiment_goes_on_where_it_was(tmp_path: Path) -> None:
-    from spark_integration.experiments import spark_memory
-    from spark_integration.experiments.runs import FINISHED, Run
+    from mta.tools.experiments.spark_memory import experiment as spark_memory
+    from mta.tools.experiments.spark_memory.runs import FINISHED, Run
 
     todo = spark_memory.cases(["rolling-rocksdb", "spark-window"], 1000, [512, 1024], [512, 1024])
     assert [(each.heap, each.worker) for each in todo] == [
@@ -167,8 +167,8 @@ def test_an_experiment_goes_on_where_it_was(tmp_path: Path) -> None:
 
 
 def test_contenders_have_to_agree() -> None:
-    from spark_integration.experiments import spark_memory
-    from spark_integration.experiments.runs import FINISHED, Run
+    from mta.tools.experiments.spark_memory import experiment as spark_memory
+    from mta.tools.experiments.spark_memory.runs import FINISHED, Run
 
     good = Run(case(), FINISHED, rows_out=10, sums=[1.0, 2.0, 3.0])
     for other in (

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from mta.tools.process_memory import memory_figure
+from mta.process_memory import memory_figure
 
 PACKAGES = (
     "mta-windows",

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from mta.tools.bench import eviction, memory, push, slide
+from mta.tools.bench.engine import eviction, memory, push, slide
 from mta.tools.bench.runner import Measure, run_sections
 
 SECTIONS: dict[str, Measure] = {

@@ -7,10 +7,10 @@ from datetime import timedelta
 
 from rich.console import Console
 
-from spark_integration.demo.data import AGGREGATES, HOT, ROW_BYTES, SENSORS, Stream
-from spark_integration.demo.expected import Expected, sampled_rows
-from spark_integration.demo.job import Worker
-from spark_integration.demo.sampler import Sampler
+from mta.tools.demo.data import AGGREGATES, HOT, ROW_BYTES, SENSORS, Stream
+from mta.tools.demo.expected import Expected, sampled_rows
+from mta.tools.demo.job import Worker
+from mta.tools.demo.sampler import Sampler
 from spark_integration.group import SHORT_WINDOW
 from spark_integration.metrics import Summary
 from spark_integration.storage import embedded_in

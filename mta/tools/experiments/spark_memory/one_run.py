@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_integration.experiments import jobs
+from mta.tools.bench.spark import jobs
 from spark_integration.metrics import Metrics
 from spark_integration.processes import peaks
 

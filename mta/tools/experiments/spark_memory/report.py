@@ -11,8 +11,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from spark_integration.experiments.one_run import Case
-from spark_integration.experiments.runs import FAILED, FINISHED, NO_HEAP, NO_WORKER, TOO_SLOW, Run
+from mta.tools.experiments.spark_memory.one_run import Case
+from mta.tools.experiments.spark_memory.runs import FAILED, FINISHED, NO_HEAP, NO_WORKER, TOO_SLOW, Run
 
 TITLES = {
     "rolling-rocksdb": "rolling over RocksDB",

@@ -1,4 +1,4 @@
-"""`mta demo`: whether there is what it needs. The demo itself is in `spark_integration.demo`."""
+"""Whether there is what the demo needs, which is asked before anything of Spark is imported."""
 
 from __future__ import annotations
 
@@ -21,14 +21,12 @@ class DemoError(Exception):
     """The demo cannot run, or has found a wrong result."""
 
 
-def run(rows: int, store: str | None, memory: int, picture: Path) -> None:
+def check() -> None:
+    """DemoError unless there is what the demo needs."""
     for package in ("pyspark", "psutil"):
         if importlib.util.find_spec(package) is None:
             raise DemoError(f"the demo runs on Spark and needs {package}: pip install 'mta-windows[demo]'")
     check_java()
-    from spark_integration.demo.run import run as run_on_spark
-
-    run_on_spark(rows, store, memory, picture)
 
 
 def check_java() -> None:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from spark_integration.experiments.memory_report import TITLES, count, rate, size
-from spark_integration.experiments.runs import FAILED, FINISHED, NO_HEAP, NO_WORKER, TOO_SLOW, Run
+from mta.tools.experiments.spark_memory.report import TITLES, count, rate, size
+from mta.tools.experiments.spark_memory.runs import FAILED, FINISHED, NO_HEAP, NO_WORKER, TOO_SLOW, Run
 
 
 class Look(NamedTuple):

@@ -1,4 +1,4 @@
-"""One window in a process of its own: `python -m mta.tools.bench.footprint URL ELEMENTS` prints its size."""
+"""One window in a process of its own: `python -m mta.tools.bench.engine.footprint URL N` prints its size."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def main(arguments: list[str]) -> None:
 
 def footprint(url: str, elements: int, page_size: int | None) -> dict[str, object]:
     """What a window of so many elements takes, measured in a process that does nothing else."""
-    command = [sys.executable, "-m", "mta.tools.bench.footprint", url, str(elements), str(page_size or 0)]
+    command = [sys.executable, "-m", "mta.tools.bench.engine.footprint"]
+    command += [url, str(elements), str(page_size or 0)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"a window of {elements} elements failed:\n{done.stderr.strip()}")

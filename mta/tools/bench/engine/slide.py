@@ -12,7 +12,7 @@ import numpy as np
 
 from mta import AmortizedMTA, monoids, policies
 from mta.monoids.base import Array, Monoid
-from mta.tools.bench import rivals
+from mta.tools.bench.engine import rivals
 from mta.tools.bench.measure import Timings, interleaved
 from mta.tools.bench.report import Section
 from mta.tools.bench.setting import Setting

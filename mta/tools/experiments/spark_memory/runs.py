@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mta.tools.bench.servers import redis_server
-from spark_integration.experiments.one_run import Case
+from mta.tools.experiments.spark_memory.one_run import Case
 from spark_integration.processes import Peaks, end_all, peaks
 from spark_integration.signals import terminable
 
@@ -28,7 +28,7 @@ FINISHED, NO_HEAP, NO_WORKER, TOO_SLOW, FAILED = (
     "too slow",
     "failed",
 )
-PROGRAM = "spark_integration.experiments.one_run"
+PROGRAM = "mta.tools.experiments.spark_memory.one_run"
 
 #: Seconds between two looks at the memory of a run.
 LOOK = 0.25

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from spark_integration.demo.data import PARTITIONS
+from mta.tools.demo.data import PARTITIONS
 from spark_integration.processes import end_all
 from spark_integration.signals import interrupted_later, not_interrupted
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from mta.tools.process_memory import memory_figure
+from mta.process_memory import memory_figure
 from spark_integration.processes import is_worker, members, resident
 
 #: Seconds between two samples.

@@ -22,7 +22,7 @@ from rich.console import Console
 from mta.tools.bench.report import Section
 from mta.tools.bench.runner import run_sections
 from mta.tools.bench.setting import Setting
-from spark_integration.experiments import jobs
+from mta.tools.bench.spark import jobs
 from spark_integration.rolling import rolling
 
 #: Rows of a micro-batch of the hot key, and of the window when the stream ends.

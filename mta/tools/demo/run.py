@@ -14,17 +14,17 @@ from typing import IO, Any
 from rich.console import Console
 
 from mta.durability.operations import remove
-from mta.tools.demo import DemoError
-from spark_integration.demo.data import PARTITIONS, SENSORS, Stream
-from spark_integration.demo.expected import expected
-from spark_integration.demo.figure import save_figure
-from spark_integration.demo.job import Job, fresh_worker, sensors_of_partitions
-from spark_integration.demo.listener import TaskRows
-from spark_integration.demo.progress import progress
-from spark_integration.demo.report import Findings, introduction, summary
-from spark_integration.demo.sampler import Sampler
-from spark_integration.demo.session import SparkFailed, session
-from spark_integration.demo.terminal_plot import terminal_plot
+from mta.tools.demo.data import PARTITIONS, SENSORS, Stream
+from mta.tools.demo.expected import expected
+from mta.tools.demo.figure import save_figure
+from mta.tools.demo.job import Job, fresh_worker, sensors_of_partitions
+from mta.tools.demo.listener import TaskRows
+from mta.tools.demo.needs import DemoError
+from mta.tools.demo.progress import progress
+from mta.tools.demo.report import Findings, introduction, summary
+from mta.tools.demo.sampler import Sampler
+from mta.tools.demo.session import SparkFailed, session
+from mta.tools.demo.terminal_plot import terminal_plot
 from spark_integration.errors import StoreNotUsable
 from spark_integration.signals import terminable
 from spark_integration.storage import check_store, embedded_in

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from typing import Any
 
-from mta.tools.bench.footprint import footprint
+from mta.tools.bench.engine.footprint import footprint
 from mta.tools.bench.report import Section
 from mta.tools.bench.setting import Setting
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mta.monoids.base import Array
-from spark_integration.demo.data import COLUMNS, PRIME, SENSORS, Batch, Stream, in_numpy
+from mta.tools.demo.data import COLUMNS, PRIME, SENSORS, Batch, Stream, in_numpy
 
 #: Rows that are generated at once.
 STRIDE = 1 << 19

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from mta.tools.process_memory import memory_figure
+from mta.process_memory import memory_figure
+from mta.tools.demo.data import AGGREGATES, Stream, in_spark
+from mta.tools.demo.expected import MARK, Expected, mistakes, sampled_rows
 from spark_integration.buffers import one_row
-from spark_integration.demo.data import AGGREGATES, Stream, in_spark
-from spark_integration.demo.expected import MARK, Expected, mistakes, sampled_rows
 from spark_integration.metrics import Metrics, Summary
 from spark_integration.rolling import rolling
 

@@ -18,10 +18,10 @@ from typing import Any
 from rich.console import Console
 
 from mta.tools.bench.measure import PACKAGES, machine, versions
-from spark_integration.experiments import memory_report
-from spark_integration.experiments.memory_figure import draw
-from spark_integration.experiments.one_run import JOBS, Case
-from spark_integration.experiments.runs import FINISHED, Run, run
+from mta.tools.experiments.spark_memory import report as memory_report
+from mta.tools.experiments.spark_memory.figure import draw
+from mta.tools.experiments.spark_memory.one_run import JOBS, Case
+from mta.tools.experiments.spark_memory.runs import FINISHED, Run, run
 
 FORMAT = 1
 NAME = "spark-memory"
