@@ -14,7 +14,7 @@ import psutil
 import pytest
 import servers
 
-from spark_integration import processes
+from mta.tools import processes
 
 
 def mta(*arguments: str, code: int = 0) -> str:

@@ -17,7 +17,7 @@ import servers
 from streaming_job import Trial
 
 from mta.durability.manifest import Root, decode_root
-from spark_integration.processes import end_all, is_worker, members
+from mta.tools.processes import end_all, is_worker, members
 from stores import Store, open_store, parse_page_key
 
 

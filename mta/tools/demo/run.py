@@ -25,8 +25,8 @@ from mta.tools.demo.report import Findings, introduction, summary
 from mta.tools.demo.sampler import Sampler
 from mta.tools.demo.session import SparkFailed, session
 from mta.tools.demo.terminal_plot import terminal_plot
+from mta.tools.signals import terminable
 from spark_integration.errors import StoreNotUsable
-from spark_integration.signals import terminable
 from spark_integration.storage import check_store, embedded_in
 from stores import StoreError, open_store
 

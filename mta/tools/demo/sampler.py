@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from mta.process_memory import memory_figure
-from spark_integration.processes import is_worker, members, resident
+from mta.tools.processes import is_worker, members, resident
 
 #: Seconds between two samples.
 INTERVAL = 0.25

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from mta.tools.demo.data import PARTITIONS
-from spark_integration.processes import end_all
-from spark_integration.signals import interrupted_later, not_interrupted
+from mta.tools.processes import end_all
+from mta.tools.signals import interrupted_later, not_interrupted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

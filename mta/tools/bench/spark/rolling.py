@@ -23,8 +23,8 @@ from mta.tools.bench.report import Section
 from mta.tools.bench.runner import run_sections
 from mta.tools.bench.setting import Setting
 from mta.tools.bench.spark import jobs
+from mta.tools.processes import forget_peaks, peaks_of_children
 from spark_integration.buffers import from_numpy
-from spark_integration.processes import forget_peaks, peaks_of_children
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

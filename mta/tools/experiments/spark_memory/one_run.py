@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mta.tools.bench.spark import jobs
+from mta.tools.processes import peaks
 from spark_integration.metrics import Metrics
-from spark_integration.processes import peaks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

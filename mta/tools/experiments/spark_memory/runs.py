@@ -17,8 +17,8 @@ from typing import Any
 
 from mta.tools.bench.servers import redis_server
 from mta.tools.experiments.spark_memory.one_run import Case
-from spark_integration.processes import Peaks, end_all, peaks
-from spark_integration.signals import terminable
+from mta.tools.processes import Peaks, end_all, peaks
+from mta.tools.signals import terminable
 
 #: How a run can end.
 FINISHED, NO_HEAP, NO_WORKER, TOO_SLOW, FAILED = (
