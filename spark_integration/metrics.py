@@ -14,17 +14,19 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import types as sql
 
 from mta.process_memory import memory_figure
 from spark_integration.buffers import one_row
-from stores import Store, Token
+from stores import Store, WrapperStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+T = TypeVar("T")
 
 #: The column that carries what a task did.
 COLUMN = "__rolling_metrics"
@@ -174,50 +176,24 @@ def _with_column(batch: pa.RecordBatch, text: str | None) -> pa.RecordBatch:
     )
 
 
-class MeteredStore(Store):
+class MeteredStore(WrapperStore):
     """Counts and times what goes through it."""
 
     def __init__(self, inner: Store, meter: Meter) -> None:
-        super().__init__(inner.url)
-        self._inner, self._meter = inner, meter
+        super().__init__(inner)
+        self._meter = meter
+
+    def _around(self, call: str, action: Callable[[], T]) -> T:  # noqa: ARG002
+        with self._meter.timed():
+            return action()
 
     def _put_many(self, items: list[tuple[str, bytes]]) -> None:
-        with self._meter.timed():
-            self._inner.put_many(items)
+        super()._put_many(items)
         self._meter.add("pages_written", len(items))
         self._meter.add("bytes_written", sum(len(value) for _, value in items))
 
     def _get_many(self, keys: list[str]) -> list[bytes | None]:
-        with self._meter.timed():
-            found = self._inner.get_many(keys)
+        found = super()._get_many(keys)
         self._meter.add("pages_read", len(keys))
         self._meter.add("bytes_read", sum(len(value) for value in found if value is not None))
         return found
-
-    def _delete_many(self, keys: list[str]) -> None:
-        with self._meter.timed():
-            self._inner.delete_many(keys)
-
-    def _delete_range(self, prefix: str, start: int, stop: int) -> None:
-        with self._meter.timed():
-            self._inner.delete_range(prefix, start, stop)
-
-    def _list_keys(self, prefix: str) -> Iterator[str]:
-        return self._inner.list_keys(prefix)
-
-    def _read_root(self, name: str) -> tuple[bytes, Token] | None:
-        return self._inner.read_root(name)
-
-    def _swap_root(self, name: str, data: bytes, expected_token: Token | None) -> Token:
-        with self._meter.timed():
-            return self._inner.swap_root(name, data, expected_token)
-
-    def _delete_root(self, name: str, expected_token: Token) -> None:
-        with self._meter.timed():
-            self._inner.delete_root(name, expected_token)
-
-    def _list_roots(self, prefix: str) -> Iterator[str]:
-        return self._inner.list_roots(prefix)
-
-    def _close(self) -> None:
-        self._inner.close()

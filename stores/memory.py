@@ -7,7 +7,9 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from stores.base import Conflict, Store, StoreConfigError, Token, new_token, split_url
+from stores.base import Store, Token, new_token
+from stores.errors import Conflict, StoreConfigError
+from stores.urls import split_url
 
 
 class _Contents:
@@ -22,6 +24,15 @@ _named_lock = threading.Lock()
 
 
 class MemoryStore(Store):
+    """`memory:` is one of its own each time it is opened; `memory:name` is one and the same in this process.
+
+    >>> from stores import open_store
+    >>> with open_store("memory:shared") as one, open_store("memory:shared") as other:
+    ...     one.put_many({"key": b"value"})
+    ...     other.get_many(["key"])
+    [b'value']
+    """
+
     local = True
 
     def __init__(self, url: str = "memory:", **options: Any) -> None:

@@ -8,20 +8,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
-from urllib.parse import unquote
 from weakref import WeakSet
 
 import redis
 
-from stores.base import Conflict, Store, StoreConfigError, Token, new_token
-from stores.errors import StoreChanged
+from stores.base import Store, Token, new_token
+from stores.errors import Conflict, StoreChanged, StoreConfigError
 from stores.patience import Budget
 from stores.redis_connections import Command, Server, Settings
 from stores.redis_keys import Keys
 from stores.redis_places import read_place
 from stores.redis_replies import ERRORS, final, gave_up
 from stores.redis_routes import Cluster, OneServer, Route, Sentinel, checked
-from stores.urls import parse_bool, parse_number, parse_whole, split_url, within
+from stores.urls import parse_bool, parse_number, parse_whole, within
 
 T = TypeVar("T")
 
@@ -63,6 +62,7 @@ class RedisStore(Store):
     """
 
     shared_across_hosts = True
+    credentials = "REDIS"
     known_options: ClassVar[Mapping[str, Callable[[Any], Any]]] = {
         "username": str,
         "password": str,
@@ -87,12 +87,7 @@ class RedisStore(Store):
     def __init__(self, url: str, **options: Any) -> None:
         super().__init__(url, **options)
         self._place = read_place(self._url)
-        parts = split_url(self._url)
-        product = "VALKEY" if parts.scheme.startswith("valkey") else "REDIS"
-        self._credentials = {
-            name: self._option(name, unquote(told or "") or os.environ.get(f"{product}_{name.upper()}"))
-            for name, told in (("username", parts.username), ("password", parts.password))
-        }
+        self._credentials = {name: self._credential(name) for name in ("username", "password")}
         self._patience = self._option("patience", 10.0)
         self._ttl_ms = math.ceil(self._option("ttl", 0) * 1000)
         self._min_replicas = self._option("min_replicas", 0)
@@ -376,6 +371,12 @@ class RedisStore(Store):
             opened, self._opened = self._opened, None
         if opened is not None:
             opened.close()
+
+
+class ValkeyStore(RedisStore):
+    """The same for the schemes of Valkey, whose user and password the environment has under its own name."""
+
+    credentials = "VALKEY"
 
 
 _stores: WeakSet[RedisStore] = WeakSet()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from zlib import crc32
 
-from stores.base import escape_name, unescape_name
+from stores.names import escape_name, unescape_name
 
 PAGE = b"mta:page:"
 ROOT = b"mta:root:{"

@@ -11,17 +11,9 @@ from urllib.parse import quote, unquote
 
 import rocksdict
 
-from stores.base import (
-    Conflict,
-    Store,
-    StoreConfigError,
-    StoreError,
-    StoreFull,
-    StoreUnavailable,
-    Token,
-    new_token,
-    page_key,
-)
+from stores.base import Store, Token, new_token
+from stores.errors import Conflict, StoreConfigError, StoreError, StoreFull, StoreUnavailable
+from stores.names import page_key
 from stores.patience import Budget
 from stores.rocksdb_database import Database, Forked, enter, leave
 from stores.rocksdb_directory import PAGE, ROOT, InUse, scan
@@ -40,6 +32,7 @@ FULL = ("No space left on device", "Disk quota exceeded", "File too large", "Wri
 class RocksDBStore(Store):
     """A relative directory is written `rocksdb:directory`, and is made absolute at once."""
 
+    exclusive = True
     #: patience: seconds that a call waits for another process to close the directory
     #: create: whether the first call makes a database where there is none
     known_options: ClassVar[dict[str, Callable[[Any], Any]]] = {

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import rocksdict
 
-from stores.base import StoreError
+from stores.errors import StoreError
 
 PAGE = b"p"
 ROOT = b"r"

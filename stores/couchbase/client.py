@@ -29,10 +29,10 @@ from couchbase.options import (
     UpsertMultiOptions,
 )
 
-from stores.base import StoreError
 from stores.couchbase.connection import Connection, Connector
 from stores.couchbase.errors import gave_up, passes, refusal
 from stores.couchbase.settings import Settings
+from stores.errors import StoreError
 from stores.patience import Budget
 
 T = TypeVar("T")

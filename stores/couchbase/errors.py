@@ -25,7 +25,7 @@ from couchbase.exceptions import (
     UnAmbiguousTimeoutException,
 )
 
-from stores.base import StoreConfigError, StoreError, StoreFull, StoreUnavailable
+from stores.errors import StoreConfigError, StoreError, StoreFull, StoreUnavailable
 from stores.patience import Budget
 
 NO_MEMORY = 0x82

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stores.base import check_key, check_name, escape_name, unescape_name
+from stores.names import check_key, check_name, escape_name, unescape_name
 
 PAGE = "mta:p:"
 HEAD = "mta:h:"  # of a value that takes several documents

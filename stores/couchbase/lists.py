@@ -28,10 +28,10 @@ from couchbase.exceptions import (
 )
 from couchbase.mutation_state import MutationState
 
-from stores.base import StoreError, StoreFull
 from stores.couchbase.client import CHUNK_KEYS, FIRST_GET_KEYS, Client, Documents, chunks
 from stores.couchbase.errors import too_big
 from stores.couchbase.keys import HEAD, LIST, PAGE
+from stores.errors import StoreError, StoreFull
 from stores.patience import Budget
 
 SCAN_SECONDS = 75.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,8 +10,9 @@ from urllib.parse import unquote
 
 from couchbase.durability import DurabilityLevel, ServerDurability
 
-from stores.base import StoreConfigError, split_url
 from stores.couchbase.obstacles import HOST
+from stores.errors import StoreConfigError
+from stores.urls import split_url
 
 LEVELS = {level.name.lower(): level for level in DurabilityLevel}
 OPTIONS: Mapping[str, Callable[[str], Any]] = {
@@ -66,7 +66,9 @@ class Settings:
         return max(self.timeout, 10.0) if self.durable else self.timeout
 
 
-def read_settings(url: str, shown: str, options: Mapping[str, Any]) -> Settings:
+def read_settings(
+    url: str, shown: str, options: Mapping[str, Any], username: str | None, password: str | None
+) -> Settings:
     parts = split_url(url)
     hosts = parts.netloc.rpartition("@")[2] or "localhost"
     if not all(HOST.fullmatch(host) for host in hosts.split(",")):
@@ -80,8 +82,8 @@ def read_settings(url: str, shown: str, options: Mapping[str, Any]) -> Settings:
         bucket=bucket,
         scope=options.get("scope", "_default"),
         collection=options.get("collection", "_default"),
-        username=_credential("username", unquote(parts.username or ""), options),
-        password=_credential("password", unquote(parts.password or ""), options),
+        username=username or "",
+        password=password or "",
         patience=options.get("patience", 10.0),
         max_tries=options.get("max_tries"),
         backoff=options.get("backoff", 0.05),
@@ -106,7 +108,3 @@ def read_settings(url: str, shown: str, options: Mapping[str, Any]) -> Settings:
             f"{shown}: durability must be one of {', '.join(LEVELS)}, not {settings.durability!r}"
         )
     return settings
-
-
-def _credential(name: str, given: str, options: Mapping[str, Any]) -> str:
-    return options.get(name, given or os.environ.get(f"COUCHBASE_{name.upper()}", ""))  # type: ignore[no-any-return]

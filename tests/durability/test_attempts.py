@@ -26,8 +26,8 @@ from mta.durability.operations import collect, collect_window
 from mta.durability.ownership import this_process
 from mta.versioned import open_version, save_version
 from mta.window import MonoidTreeAggregator
-from stores import Store, StoreUnavailable, open_store, page_key, page_prefix, pages_of
-from stores.testing import FaultyStore, Wrapper
+from stores import Store, StoreUnavailable, WrapperStore, open_store, page_key, page_prefix, pages_of
+from stores.testing import FaultyStore
 
 T = TypeVar("T")
 LIMIT = 30
@@ -374,7 +374,7 @@ def test_a_write_that_comes_after_its_attempt_let_go_is_found(store: Store, name
 # -- a root that others change meanwhile, and answers that are lost -----------------------------------------
 
 
-class Crowded(Wrapper):
+class Crowded(WrapperStore):
     """Before a root is swapped, something else happens, once."""
 
     def __init__(self, inner: Store) -> None:

@@ -14,9 +14,9 @@ from mta.durability import ownership
 from mta.durability.manifest import EPOCHS, Extents, decode_root
 from mta.durability.operations import collect, verify
 from mta.window import MonoidTreeAggregator
-from stores import Store, StoreUnavailable, open_store, pages_of
+from stores import Store, StoreUnavailable, WrapperStore, open_store, pages_of
 from stores.memory import MemoryStore
-from stores.testing import FaultyStore, LateStore, Wrapper
+from stores.testing import FaultyStore, LateStore
 
 POLICY = policies.CountWindow(500)
 #: Element i of the stream, which no encoding makes smaller; its time is i.
@@ -228,7 +228,7 @@ def test_closing_a_forked_copy_spares_what_the_writer_committed_since(line: Line
     assert verify(line.direct, "w").problems == []
 
 
-class _Between(Wrapper):
+class _Between(WrapperStore):
     """Does something just before each swap of a root."""
 
     def __init__(self, inner: Store, before: Callable[[], object]) -> None:

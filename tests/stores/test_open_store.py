@@ -19,9 +19,10 @@ from stores import (
     pages_of,
     parse_page_key,
 )
-from stores.base import escape_name, parse_bool, unescape_name
+from stores.names import escape_name, unescape_name
 from stores.redis import RedisStore
 from stores.redis_places import read_place
+from stores.urls import parse_bool
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 

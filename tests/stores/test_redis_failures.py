@@ -140,7 +140,8 @@ def test_a_call_of_many_parts_has_patience_for_each(lasting: RedisServer, monkey
 
 def test_threads_wait_for_a_pool_that_is_smaller_than_they_are_many(lasting: RedisServer) -> None:
     name = "threads"
-    with open_store(lasting.url, max_connections=2) as store:
+    # one try: they wait for a connection, and do not come back to ask for it
+    with open_store(lasting.url, max_connections=2, max_tries=1, patience=120) as store:
 
         def work(tier: int) -> None:
             prefix = page_prefix(name, 1, tier)

@@ -14,14 +14,13 @@ import numpy as np
 from rich.console import Console
 
 from mta import AmortizedMTA, monoids, policies
-from mta.tools.bench.counting import CountingStore
 from mta.tools.bench.measure import Timings, interleaved
 from mta.tools.bench.report import Section
 from mta.tools.bench.runner import run_sections
 from mta.tools.bench.setting import Setting
 from mta.tools.bench.storage import discard, discarded
 from mta.window import MonoidTreeAggregator
-from stores import Store
+from stores import CountingStore, Store
 
 NEW_ROWS = (1, 100, 100_000)
 #: Bytes that a checkpoint after one row may write, whatever the window.
