@@ -10,14 +10,14 @@ from pyspark.sql import types as sql
 
 from mta.monoids.base import Monoid
 from mta.policies import Policy
+from spark_integration.call.frames import Closed
+from spark_integration.call.naming import Named, numbered, numbered_schema, place
+from spark_integration.call.plan import Plan
+from spark_integration.call.planning import make_plan, with_results
+from spark_integration.call.workers import check_local_workers, for_workers
 from spark_integration.errors import RollingError
-from spark_integration.frames import Closed
 from spark_integration.metrics import Metrics, with_metrics
-from spark_integration.naming import Named, numbered, numbered_schema, place
-from spark_integration.planning import make_plan, with_results
-from spark_integration.program import Plan
-from spark_integration.task import run
-from spark_integration.workers import check_local_workers, for_workers
+from spark_integration.partition.task import run
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from mta.encoding.packing import pack as pack_value
 from mta.monoids.base import Array
-from spark_integration.columns import Input
+from spark_integration.aggregates.inputs import Input
 
 
 def groups(batch: pa.RecordBatch, keys: Sequence[Input]) -> Iterator[tuple[bytes, pa.RecordBatch]]:

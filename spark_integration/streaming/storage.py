@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from pyspark import TaskContext
 
-from spark_integration.storage import embedded_in
+from spark_integration.running.storage import embedded_in
 from stores import Store, open_store
 
 #: Pages of an attempt that came to nothing may be cleared away after so many seconds.

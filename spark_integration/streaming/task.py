@@ -18,14 +18,19 @@ from mta.durability.attempts import AttemptHold, retire
 from mta.durability.manifest import Version, pack_version, unpack_version
 from mta.monoids.base import Array
 from mta.versioned import open_version, save_version
-from spark_integration.chunks import Chunk, Times, chunks
-from spark_integration.failures import Blame
-from spark_integration.frames import Clock
-from spark_integration.group import SHORT_WINDOW, Group
-from spark_integration.metrics import Meter
-from spark_integration.peers import Peers
-from spark_integration.program import Plan, Program, Results, programs, without_nulls
-from spark_integration.storage import _directory_name, _local_directory
+from spark_integration.aggregates.predicates import without_nulls
+from spark_integration.aggregates.programs import Program
+from spark_integration.aggregates.results import Results
+from spark_integration.call.frames import Clock
+from spark_integration.call.plan import Plan
+from spark_integration.partition.blame import Blame
+from spark_integration.partition.chunks import Chunk, chunks
+from spark_integration.partition.group import SHORT_WINDOW, Group
+from spark_integration.partition.peers import Peers
+from spark_integration.partition.task import Appender, run
+from spark_integration.partition.times import Times
+from spark_integration.running.metering import Meter
+from spark_integration.running.storage import _directory_name, _local_directory
 from spark_integration.streaming.backlog import HELD_ROWS, Backlog, Held
 from spark_integration.streaming.identity import Identity
 from spark_integration.streaming.schema import RowSchema, concatenated
@@ -40,7 +45,6 @@ from spark_integration.streaming.state import (
     unpack_rows,
 )
 from spark_integration.streaming.storage import LEASE, Place
-from spark_integration.task import Appender, run
 from stores import Store, StoreError
 
 
@@ -66,10 +70,10 @@ class Tools:
     def __init__(self, stream: StreamPlan) -> None:
         plan = stream.plan
         self.stream, self.plan = stream, plan
-        self.programs = programs(plan)
+        self.programs = plan.programs()
         self.policies = [without_nulls(plan.frame.policy, program.monoid) for program in self.programs]
         self.blame = Blame(plan.keys, plan.order)
-        self.appender = Appender(Results(plan), self.blame)
+        self.appender = Appender(Results(plan.aggregates, plan.zone), self.blame)
         self.order = Order(plan.order, stream.clock)
         wanted = {source.index for program in self.programs for source in program.inputs}
         self.wanted = sorted(wanted | {plan.order[0].index})

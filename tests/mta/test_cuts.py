@@ -15,7 +15,7 @@ from mta import AmortizedMTA, LogMTA, baselines, monoids
 from mta.policies import Policy, TimeWindow
 from mta.times.boundaries import FEW, boundaries
 from mta.times.cuts import Side, before, comparable, cut, cuts
-from spark_integration.folds import first_rows
+from spark_integration.partition.folds import first_rows
 
 GAPS = 2**53
 

@@ -16,7 +16,7 @@ from mta import AmortizedMTA, LogMTA, baselines, monoids
 from mta.core.states import layout_of
 from mta.monoids.base import alike, column_of, joined
 from mta.policies import CountWindow, TimeWindow
-from spark_integration.folds import folds
+from spark_integration.partition.folds import folds
 from stores import open_store
 
 WHOLE = st.one_of(

@@ -18,9 +18,9 @@ from pyspark.sql import functions as fn
 import spark_integration
 from mta import monoids
 from spark_integration import Metrics, rolling
+from spark_integration.call.naming import Named, text_of
+from spark_integration.call.workers import for_workers
 from spark_integration.errors import RollingError, WorkersNotUsable
-from spark_integration.naming import Named, text_of
-from spark_integration.workers import for_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

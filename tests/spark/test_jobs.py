@@ -21,7 +21,7 @@ from mta import monoids, policies
 from mta.durability.operations import collect
 from mta.durability.ownership import this_process
 from spark_integration import Metrics, rolling
-from spark_integration.storage import PREFIX, TaskStorage, _short
+from spark_integration.running.storage import PREFIX, TaskStorage, _short
 from stores import open_store
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 from rolled import column, roll
 
 from mta import monoids
-from spark_integration.chunks import differences
+from spark_integration.partition.keys import differences
 
 KEYS = {
     "bigint": pa.array([None, None, 1, 1, 2]),
@@ -66,8 +66,8 @@ def test_empty_partition() -> None:
 def roll_nothing(table: pa.Table) -> int:
     from rolled import schema_of
 
-    from spark_integration.planning import make_plan
-    from spark_integration.task import run
+    from spark_integration.call.planning import make_plan
+    from spark_integration.partition.task import run
 
     plan = make_plan(
         schema_of(table), partition_by="k", order_by="o", rows=3, aggregates={"n": monoids.Count()}

@@ -15,8 +15,8 @@ from rolled import column, roll, schema_of
 
 from mta import monoids
 from mta.monoids import Monoid
+from spark_integration.call.planning import make_plan, with_results
 from spark_integration.errors import DataError
-from spark_integration.planning import make_plan, with_results
 
 DAYS = [dt.date(2020, 1, 1 + i) for i in range(4)]
 MOMENTS = [dt.datetime(2020, 1, 1, i, tzinfo=dt.UTC) for i in range(4)]

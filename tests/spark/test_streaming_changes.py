@@ -20,11 +20,13 @@ from rolled import schema_of
 from streams import NUMBER, Stream, configured, seconds_of
 
 from mta import monoids, policies
-from spark_integration import rolling, storage
-from spark_integration.columns import Input
+from spark_integration import rolling
+from spark_integration.aggregates.inputs import Input
+from spark_integration.call.planning import make_plan
 from spark_integration.errors import RollingError, UnsupportedColumn
-from spark_integration.metrics import STREAM_SUMS, Metrics
-from spark_integration.planning import make_plan
+from spark_integration.metrics import Metrics
+from spark_integration.running import storage
+from spark_integration.running.metering import STREAM_SUMS
 from spark_integration.streaming import keys
 from spark_integration.streaming.identity import Identity, decode_identity
 from spark_integration.streaming.query import stream_plan

@@ -14,7 +14,7 @@ import pyarrow as pa
 from mta.process_memory import memory_figure
 from mta.tools.demo.data import AGGREGATES, Stream, in_spark
 from mta.tools.demo.expected import MARK, Expected, mistakes, sampled_rows
-from spark_integration.buffers import one_row
+from spark_integration.aggregates.buffers import one_row
 from spark_integration.metrics import Metrics, Summary
 from spark_integration.rolling import rolling
 
@@ -36,7 +36,7 @@ def fresh_worker(spark: SparkSession, window_bytes: int) -> Worker:
     """Looks at a worker that has all libraries loaded, and tries what the demo does without."""
 
     def look(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import spark_integration.task  # noqa: F401
+        import spark_integration.partition.task  # noqa: F401
 
         taken = memory_figure("VmSize") or 0
         try:

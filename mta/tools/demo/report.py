@@ -11,9 +11,9 @@ from mta.tools.demo.data import AGGREGATES, HOT, ROW_BYTES, SENSORS, Stream
 from mta.tools.demo.expected import Expected, sampled_rows
 from mta.tools.demo.job import Worker
 from mta.tools.demo.sampler import Sampler
-from spark_integration.group import SHORT_WINDOW
 from spark_integration.metrics import Summary
-from spark_integration.storage import embedded_in
+from spark_integration.partition.group import SHORT_WINDOW
+from spark_integration.running.storage import embedded_in
 
 
 @dataclass

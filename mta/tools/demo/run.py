@@ -27,7 +27,7 @@ from mta.tools.demo.session import SparkFailed, session
 from mta.tools.demo.terminal_plot import terminal_plot
 from mta.tools.signals import terminable
 from spark_integration.errors import StoreNotUsable
-from spark_integration.storage import check_store, embedded_in
+from spark_integration.running.storage import check_store, embedded_in
 from stores import StoreError, open_store
 
 #: The part of the stream, in percent, that a window spans.

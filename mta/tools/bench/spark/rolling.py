@@ -24,7 +24,7 @@ from mta.tools.bench.runner import run_sections
 from mta.tools.bench.setting import Setting
 from mta.tools.bench.spark import jobs
 from mta.tools.processes import forget_peaks, peaks_of_children
-from spark_integration.buffers import from_numpy
+from spark_integration.aggregates.buffers import from_numpy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import types as sql
 
 from mta.monoids.base import Array
-from spark_integration.buffers import to_numpy, validity
+from spark_integration.aggregates.buffers import to_numpy, validity
 
 #: int64, float64, or Python objects
 Encoding = Literal["whole", "real", "object"]

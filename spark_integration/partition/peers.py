@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from mta.monoids.base import Array
-from spark_integration.chunks import Chunk
+from spark_integration.partition.chunks import Chunk
 
 #: Bytes of rows that wait in memory.
 IN_MEMORY = 8 << 20

@@ -1,4 +1,4 @@
-"""The type of an aggregate's result, and results as Arrow columns."""
+"""The type of an aggregate's result."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import types as sql
 
 from mta import monoids
 from mta.monoids.base import Array, Monoid
 from mta.monoids.ufuncs import FromUfunc
-from spark_integration.buffers import from_numpy
-from spark_integration.columns import Input, encoding_of
+from spark_integration.aggregates.inputs import Input
 from spark_integration.errors import RollingError, UnsupportedColumn
 
 _NUMBERS = (sql.IntegralType, sql.DoubleType, sql.FloatType)
@@ -202,64 +200,6 @@ def arrow_type(kind: sql.DataType, zone: str | None) -> pa.DataType:
     return found
 
 
-def _stored(kind: pa.DataType) -> pa.DataType:
-    """The type that plain values have before a cast: dates and times are whole numbers."""
-    if pa.types.is_date32(kind):
-        return pa.int32()
-    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
-        return pa.int64()
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(f.name, _stored(f.type), f.nullable) for f in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(pa.field("element", _stored(kind.value_type), kind.value_field.nullable))
-    return kind
-
-
-def to_arrow(values: Any, present: Any, kind: pa.DataType, nothing: Any) -> pa.Array:
-    """Results as a column; `present` says which are not null, None for all that are not None."""
-    if isinstance(values, np.ndarray) and values.dtype != object:
-        there = None if present is None or present.all() else present
-        if there is not None and nothing is not None:
-            values, there = np.where(there, values, nothing), None
-        column = from_numpy(values, there)
-    else:
-        items = values.tolist() if isinstance(values, np.ndarray) else list(values)
-        if present is not None:
-            items = [item if there else None for item, there in zip(items, present.tolist(), strict=True)]
-        plain = [_plain(nothing if item is None else item, kind) for item in items]
-        column = pa.array(plain, type=_stored(kind), from_pandas=False)
-    return column if column.type == kind else _cast(column, kind)
-
-
-def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    if pa.types.is_date32(kind) and pa.types.is_int64(column.type):
-        column = column.cast(pa.int32())
-    if pa.types.is_floating(column.type) and pa.types.is_floating(kind):
-        return pc.cast(column, kind, safe=False)
-    return column.cast(kind)
-
-
-def _plain(value: Any, kind: pa.DataType) -> Any:
-    """A result as what Arrow makes a value of this type from."""
-    if value is None:
-        return None
-    if isinstance(value, (set, frozenset)):
-        some_nan = next(([item] for item in value if item != item), [])
-        return [*sorted(item for item in value if item == item), *some_nan]
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return value._asdict()
-    if pa.types.is_map(kind) and isinstance(value, dict):
-        return list(value.items())
-    if pa.types.is_list(kind):
-        if pa.types.is_struct(kind.value_type):
-            names = [field.name for field in kind.value_type]
-            return [
-                dict(zip(names, item, strict=True)) if isinstance(item, tuple) else item for item in value
-            ]
-        return list(value)
-    return value
-
-
 def check_result_type(name: str, kind: Any) -> sql.DataType:
     """A type that a user gives for a result, as a DataType or as text such as "double"."""
     if isinstance(kind, sql.DataType):
@@ -286,5 +226,3 @@ _SIMPLE: dict[str, sql.DataType] = {
     "timestamp": sql.TimestampType(),
     "timestamp_ntz": sql.TimestampNTZType(),
 }
-
-__all__ = ["arrow_type", "check_result_type", "encoding_of", "of_nothing", "result_type", "to_arrow"]

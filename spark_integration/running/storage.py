@@ -18,7 +18,7 @@ from pyspark import TaskContext
 
 from mta.durability.ownership import surely_dead, this_process
 from spark_integration.errors import StoreNotUsable
-from spark_integration.notes import Note, sweep
+from spark_integration.running.notes import Note, sweep
 from stores import Store, StoreError, UnknownStore, open_store
 
 #: Pages of a killed attempt may be cleared away by `mta gc` after so many seconds without a write.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -14,14 +13,15 @@ from pyspark.sql import types as sql
 from mta import AmortizedMTA
 from mta.monoids import Count
 from mta.monoids.base import Monoid
-from spark_integration.columns import Input
+from spark_integration.aggregates.inputs import Input
+from spark_integration.aggregates.parts import Aggregate, Part, aggregate_of, unread
+from spark_integration.aggregates.predicates import without_nulls
+from spark_integration.aggregates.types import check_result_type, result_type
+from spark_integration.call.frames import frame_of
+from spark_integration.call.naming import check_carried
+from spark_integration.call.plan import Plan
 from spark_integration.errors import RollingError, UnsupportedColumn
-from spark_integration.frames import frame_of
-from spark_integration.naming import check_carried
-from spark_integration.program import Aggregate, Part, Plan, aggregate_of, programs, unread, without_nulls
-from spark_integration.results import check_result_type, result_type
-from spark_integration.storage import check_store
-from spark_integration.task import run
+from spark_integration.running.storage import check_store
 
 ALGORITHMS = ("amta", "lmta", "daba")
 
@@ -173,7 +173,7 @@ def _part(name: str, monoid: Monoid, columns: _Columns, types: dict[str, sql.Dat
 
 def _check_windows(plan: Plan) -> None:
     """Makes each window once, for what it refuses."""
-    for program in programs(plan):
+    for program in plan.programs():
         policy = without_nulls(plan.frame.policy, program.monoid)
         try:
             window = AmortizedMTA(program.monoid, policy, page_size=plan.page_size)
@@ -189,7 +189,7 @@ def _pickle(value: Any) -> bytes:
 
 def _check_pickles(plan: Plan, aggregates: Mapping[str, Monoid]) -> None:
     try:
-        _pickle(partial(run, plan))
+        _pickle(plan)
         return
     except Exception as error:
         for name, monoid in aggregates.items():

@@ -10,8 +10,8 @@ import numpy as np
 from mta.core.states import layout_of
 from mta.monoids.base import Array
 from mta.policies import Policy
-from spark_integration.folds import first_rows, folds
-from spark_integration.program import Program
+from spark_integration.aggregates.programs import Program
+from spark_integration.partition.folds import first_rows, folds
 
 #: A window of no more rows is kept as it is, and computed anew with every chunk.
 SHORT_WINDOW = 4096

@@ -1,4 +1,4 @@
-"""The end of Spark, which its workers are told by a signal."""
+"""The end of Spark, for its workers."""
 
 from __future__ import annotations
 

@@ -16,15 +16,21 @@ from mta.core.batch import join_results
 from mta.core.states import layout_of
 from mta.monoids.base import Array
 from mta.policies import Policy
-from spark_integration.chunks import Chunk, Keys, Times, chunks
-from spark_integration.failures import Blame, said_in_one_line
-from spark_integration.folds import first_rows, folds
-from spark_integration.group import SHORT_WINDOW, Group
-from spark_integration.metrics import Meter
-from spark_integration.peers import Peers
-from spark_integration.program import Plan, Program, Results, programs, without_nulls
-from spark_integration.signals import HangUp
-from spark_integration.storage import LEASE, TaskStorage
+from spark_integration.aggregates.predicates import without_nulls
+from spark_integration.aggregates.programs import Program
+from spark_integration.aggregates.results import Results
+from spark_integration.call.plan import Plan
+from spark_integration.partition.blame import Blame
+from spark_integration.partition.chunks import Chunk, chunks
+from spark_integration.partition.folds import first_rows, folds
+from spark_integration.partition.group import SHORT_WINDOW, Group
+from spark_integration.partition.keys import Keys
+from spark_integration.partition.peers import Peers
+from spark_integration.partition.times import Times
+from spark_integration.running.hang_up import HangUp
+from spark_integration.running.messages import said_in_one_line
+from spark_integration.running.metering import Meter
+from spark_integration.running.storage import LEASE, TaskStorage
 
 
 def run(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -88,9 +94,9 @@ class Appender:
 class _Task:
     def __init__(self, plan: Plan, storage: TaskStorage, meter: Meter) -> None:
         self._plan, self._storage, self._meter = plan, storage, meter
-        self._programs = programs(plan)
+        self._programs = plan.programs()
         self._blame = Blame(plan.keys, plan.order)
-        self._appender = Appender(Results(plan), self._blame)
+        self._appender = Appender(Results(plan.aggregates, plan.zone), self._blame)
         self._keys = Keys(plan.keys)
         self._clock = plan.frame.clock
         self._peers = Peers(storage.spool) if plan.frame.peers else None
@@ -234,12 +240,7 @@ class _Task:
                     return window.slide(rows, stamps, last - first)
                 return window.slide(rows, stamps)
 
-            found.append(self._blame.attempt(chunk, start, stop, slide, repeatable=not self._row_by_row))
-
-    @property
-    def _row_by_row(self) -> bool:
-        """Whether windows take rows one by one, so that those before a row which fails are in."""
-        return self._plan.algorithm == "daba" or self._plan.frame.by_predicate
+            found.append(self._blame.attempt(chunk, start, stop, slide, repeatable=not self._plan.row_by_row))
 
     def _whole(
         self,
@@ -266,7 +267,7 @@ class _Task:
     def _results_of(
         self, program: Program, policy: Policy, given: Any, times: Array | None, starts: Array, stop: int
     ) -> list[Any]:
-        if self._row_by_row:
+        if self._plan.row_by_row:
             ends = [*starts[1:].tolist(), stop]
             return [
                 DABA(program.monoid, policy).slide(

@@ -1,138 +1,21 @@
-"""Monoids as SQL has them: nulls are skipped, and NaN is a number greater than all others.
-
-`Nullable` does it over NumPy columns and `NullableObjects` over Python objects; both wrap a monoid that
-knows nothing of nulls.
-"""
+"""Monoids over NumPy columns as SQL has them: nulls are skipped."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from mta import monoids
-from mta.monoids.base import Array, ColumnarMonoid, Columns, Monoid
+from mta.monoids.base import Array, ColumnarMonoid, Columns
 from mta.monoids.fields import ColumnFields
 from mta.monoids.ufuncs import quiet
-from spark_integration.columns import are_valid, in_total_order, total_order_key
+from spark_integration.aggregates.inputs import are_valid
+from spark_integration.aggregates.nan import UNCHECKED
 
 #: Ends the name of the column that says which of an aggregate's results are not null.
 PRESENT = "\0present"
-
-# -- NaN ------------------------------------------------------------------------------------------------
-
-
-class _Max(monoids.Max):
-    def combine(self, older: Any, younger: Any) -> Any:
-        if older is None or younger is None:
-            return younger if older is None else older
-        return younger if younger > older or younger != younger else older
-
-
-class _Min(monoids.Min):
-    # which takes NaN only where there is nothing else
-    ufunc: np.ufunc = np.fmin  # type: ignore[assignment]
-
-    def combine(self, older: Any, younger: Any) -> Any:
-        if older is None or younger is None:
-            return younger if older is None else older
-        return younger if younger < older or older != older else older
-
-
-class _Ordered(ColumnarMonoid):
-    """Lifts the value, which is the first input, to whole numbers in Spark's order."""
-
-    def lift_row(self, row: Any) -> Any:
-        value, *rest = row if self.arity > 1 else (row,)
-        return super().lift_row((total_order_key(value), *rest) if rest else total_order_key(value))
-
-    def lift_columns(self, inputs: Columns) -> Columns:
-        return super().lift_columns((in_total_order(inputs[0]), *inputs[1:]))  # type: ignore[safe-super]
-
-
-class _MaxCount(_Ordered, monoids.MaxCount):
-    pass
-
-
-class _MinCount(_Ordered, monoids.MinCount):
-    pass
-
-
-class _ArgMax(_Ordered, monoids.ArgMax):
-    pass
-
-
-class _ArgMin(_Ordered, monoids.ArgMin):
-    pass
-
-
-class _CountDistinct(monoids.CountDistinct):
-    # NaN is one value, and so are 0.0 and -0.0
-    def lift_row(self, row: Any) -> Any:
-        return super().lift_row(total_order_key(row))
-
-
-class _GeometricMean(monoids.GeometricMean):
-    def __repr__(self) -> str:
-        return super().__repr__().removeprefix("_")
-
-    def check_columns(self, inputs: Columns) -> Columns:
-        negative = inputs[0] < 0
-        if negative.any():
-            raise ValueError(f"{self!r} takes no negative numbers, got {inputs[0][negative][0]}")
-        return inputs
-
-    def lift_row(self, row: Any) -> Any:
-        if row < 0:
-            raise ValueError(f"{self!r} takes no negative numbers, got {row!r}")
-        return super().lift_row(row)
-
-
-_WITH_NAN: dict[type[Monoid], type[Monoid]] = {
-    monoids.Max: _Max,
-    monoids.Min: _Min,
-    monoids.MaxCount: _MaxCount,
-    monoids.MinCount: _MinCount,
-    monoids.ArgMax: _ArgMax,
-    monoids.ArgMin: _ArgMin,
-    monoids.GeometricMean: _GeometricMean,
-    monoids.CountDistinct: _CountDistinct,
-}
-
-#: Monoids of the catalogue that take any value that Arrow has typed, NaN too, and need no check of their own.
-_UNCHECKED = (
-    monoids.Sum,
-    monoids.Product,
-    _Max,
-    _Min,
-    monoids.Mean,
-    monoids.SampleStdDev,
-    monoids.PopulationStdDev,
-    _MaxCount,
-    _MinCount,
-    _ArgMax,
-    _ArgMin,
-    monoids.First,
-    monoids.Last,
-    monoids.Collect,
-    monoids.CollectDistinct,
-    _CountDistinct,
-    monoids.Count,
-    monoids.Concat,
-    monoids.DistinctCount,
-    monoids.BloomFilter,
-)
-
-
-def with_nan(monoid: Monoid) -> Monoid:
-    """The monoid as Spark has it where a value is NaN."""
-    kind = _WITH_NAN.get(type(monoid))
-    return monoid if kind is None else kind(*monoid.fields)
-
-
-# -- null, over columns ---------------------------------------------------------------------------------
 
 
 class Nullable(ColumnarMonoid):
@@ -152,7 +35,7 @@ class Nullable(ColumnarMonoid):
         self._skips = tuple(skips)
         self.width = inner.width + 1
         self.identity = (*(0,) * inner.width, 0)
-        self._checked = type(inner) not in _UNCHECKED
+        self._checked = type(inner) not in UNCHECKED
 
     def fingerprint(self) -> str:
         return f"Nullable({self.inner.fingerprint()}, {', '.join(map(repr, self.fields))})"
@@ -292,58 +175,3 @@ class Columnar(ColumnFields):
             else:
                 results[name] = lowered
         return results
-
-
-# -- null, over objects ---------------------------------------------------------------------------------
-
-
-class NullableObjects(Monoid):
-    """Any monoid over plain values that may be None; the state of nothing is None.
-
-    `skips` is how many of the inputs, from the first on, make an element be skipped when they are null. With
-    `checked` the inner monoid checks every element itself, and refuses NaN.
-    """
-
-    identity = None
-
-    def __init__(self, inner: Monoid, fields: Sequence[str], *, skips: int, checked: bool = False) -> None:
-        self.inner = inner
-        self.fields = tuple(fields)
-        self._skips = self.fields[:skips]
-        self._typed = type(inner) in (*_UNCHECKED, _GeometricMean) and not checked
-        self._combine = inner.combine
-
-    def fingerprint(self) -> str:
-        return f"NullableObjects({self.inner.fingerprint()}, {', '.join(map(repr, self.fields))})"
-
-    def lift(self, value: Mapping[str, Any]) -> Any:
-        for field in self._skips:
-            if value[field] is None:
-                return None
-        if self._typed:
-            inputs = tuple(value[field] for field in self.fields)
-            return self.inner.lift_row(inputs[0] if len(inputs) == 1 else inputs)
-        mapping = {name: value[field] for name, field in zip(self.inner.fields, self.fields, strict=True)}
-        return self.inner.lift(mapping)
-
-    def combine(self, older: Any, younger: Any) -> Any:
-        if older is None or younger is None:
-            return younger if older is None else older
-        return self._combine(older, younger)
-
-    def lower(self, state: Any) -> Any:
-        if state is None:
-            return None
-        if isinstance(self.inner, monoids.BloomFilter):
-            return self.inner.pack(state)
-        if isinstance(self.inner, (monoids.SampleStdDev, monoids.PopulationStdDev)):
-            if state[0] <= self.inner.freedom:
-                return None
-            return math.nan if math.isnan(state[2]) else self.inner.lower(state)
-        return self.inner.lower(state)
-
-    def pack(self, state: Any) -> Any:
-        return None if state is None else [self.inner.pack(state)]
-
-    def unpack(self, packed: Any) -> Any:
-        return None if packed is None else self.inner.unpack(packed[0])
