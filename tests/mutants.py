@@ -41,13 +41,22 @@ DURABILITY = tuple(
 )
 TESTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
-        ("amortized", "log", "forest", "stack", "batch", "policies"), (*ENGINE, "tests/mta/test_combines.py")
+        ("amortized", "log", "core/forest", "core/stack", "core/batch", "policies"),
+        (*ENGINE, "tests/mta/test_combines.py"),
     ),
-    "enforcement": (*ENGINE, "tests/mta/test_combines.py", "tests/mta/test_bad_input.py"),
+    "core/enforcement": (*ENGINE, "tests/mta/test_combines.py", "tests/mta/test_bad_input.py"),
     "window": (*ENGINE, "tests/mta/test_bad_input.py", *DURABILITY),
-    "stored_pages": (*ENGINE, *DURABILITY, "tests/mta/test_faults.py"),
-    **dict.fromkeys(("ownership", "checkpoint", "manifest"), DURABILITY),
-    "attempts": ("tests/durability/test_attempts.py", "tests/durability/test_gc.py"),
+    **{
+        f"paging/{part}": (f"tests/paging/test_{part}.py", *ENGINE, *DURABILITY, "tests/mta/test_faults.py")
+        for part in ("buffer", "cache", "reaper")
+    },
+    **dict.fromkeys(
+        ("paging/stored", "paging/shelf", "paging/keys"),
+        (*ENGINE, *DURABILITY, "tests/mta/test_faults.py"),
+    ),
+    "paging/ahead": ("tests/paging/test_read_ahead.py",),
+    **dict.fromkeys(("durability/ownership", "durability/snapshots", "durability/manifest"), DURABILITY),
+    "durability/attempts": ("tests/durability/test_attempts.py", "tests/durability/test_gc.py"),
 }
 TESTS = {f"mta/{name}.py": tests for name, tests in TESTS.items()}
 #: What a fork need not import: nothing of the project, which it imports with the mutant in.

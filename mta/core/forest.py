@@ -37,7 +37,11 @@ class PageSource(Protocol):
     def fetch(self, wanted: Sequence[tuple[int, int]]) -> list[Page]:
         """Pages by tier and number, in one round trip at most."""
 
-    def prefetch(self, wanted: Sequence[tuple[int, int]]) -> None: ...
+    def head_at(self, page: int) -> None:
+        """The head is in a page of leaves, of the window or of a batch that slides over it.
+
+        A source reads ahead for a head that goes from page to page.
+        """
 
     def reserve(self, pages: int) -> None:
         """So many pages may be needed at once."""
@@ -201,7 +205,8 @@ class Forest:
         return tier < len(self.tails) and number == self.tails[tier].start >> self.shift
 
     def drop_below(self, head: int) -> None:
-        """Lets go of the pages that only cover leaves before `head`."""
+        """The head has come here: lets go of the pages that only cover leaves before it."""
+        self.pages.head_at(head >> self.shift)
         for tier in range(len(self.tails)):
             number = head >> self.shift * (tier + 1)
             if not number:

@@ -100,9 +100,8 @@ class Stack:
             return self.leaves
         else:
             leaves = self._enter(head)
-        before, self.leaves = self.leaves, leaves
-        if before is not None and before.stop == leaves.start:
-            self._read_ahead(leaves.start >> forest.shift)
+        self.leaves = leaves
+        forest.pages.head_at(leaves.start >> forest.shift)
         return leaves
 
     def _enter(self, head: int) -> Leaves:
@@ -159,10 +158,3 @@ class Stack:
                 total = layout.join(layout.fold(part.states(layout)), total)
             right.append(total)
         return right
-
-    def _read_ahead(self, page: int) -> None:
-        """The head walks: asks for the pages that it will come to next."""
-        forest = self._forest
-        depth = max(8, min(64, 4096 >> forest.shift))
-        last = forest.tails[0].start >> forest.shift
-        forest.pages.prefetch([(0, number) for number in range(page + 1, min(page + 1 + depth, last))])

@@ -27,7 +27,7 @@ class LocalPages:
     def fetch(self, wanted: Sequence[tuple[int, int]]) -> list[Page]:
         return [self._pages[key] for key in wanted]
 
-    def prefetch(self, wanted: Sequence[tuple[int, int]]) -> None:
+    def head_at(self, page: int) -> None:
         pass
 
     def drop_below(self, tier: int, number: int) -> None:

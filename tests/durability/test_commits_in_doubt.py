@@ -222,7 +222,7 @@ def test_closing_a_forked_copy_spares_what_the_writer_committed_since(line: Line
     vars(copy._ownership).update(vars(window._ownership))
     window.extend(VALUES[100:200])
     window._pages.flush(window._tail)  # type: ignore[attr-defined]
-    copy._pages._stored = dict(window._pages._stored)  # type: ignore[attr-defined]
+    copy._pages._reaper._stored = dict(window._pages._reaper._stored)  # type: ignore[attr-defined]
     window.checkpoint()
     copy.close()
     assert verify(line.direct, "w").problems == []

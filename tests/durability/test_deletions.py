@@ -56,7 +56,7 @@ def test_a_store_that_refuses_to_delete_is_heard_of(caplog: pytest.LogCaptureFix
             window.extend(range(1000))
             window.checkpoint()
             window.extend(range(1000))
-            window.checkpoint() if window._pages._not_deleted is None else None
+            window.checkpoint() if window._pages._reaper.failure is None else None
             window._pages._writer.finish()
         assert "'w'" in caplog.text
         assert "injected fault" in caplog.text
@@ -84,7 +84,7 @@ def test_a_user_that_may_not_delete(tmp_path: Path) -> None:
             for _ in range(5):
                 window.extend(range(1000))
                 window._pages._writer.finish()
-                if window._pages._not_deleted is not None:
+                if window._pages._reaper.failure is not None:
                     break
                 window.checkpoint()
             with pytest.raises(StoreConfigError, match="refuses this user"):

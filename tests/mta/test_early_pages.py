@@ -50,7 +50,7 @@ def test_a_batch_that_fails_takes_its_pages_back(kind):
             window.slide(rows(4 * PAGE, start=1))
         assert failure.type is StoreUnavailable
         assert window._tail == 20 * PAGE
-        assert not window._pages._early
+        assert not window._pages._buffer.early
         down = False
         # other rows take the numbers of those that failed
         again = rows(4 * PAGE, start=2)

@@ -104,7 +104,6 @@ def test_a_second_bulk_eviction_is_as_cheap(store: CountingStore, n: int, page_s
             head = min(n - 1, head + k)
             window._pages._reader.finish()
             window._pages._cache.clear()
-            window._pages._arriving.clear()
             store.reset()
             if how == "evict":
                 window.evict(head - (n - len(window)))
