@@ -33,10 +33,10 @@ class Peers:
 
     def settle(
         self, chunk: Chunk, changed: Array, times: Array, results: Mapping[str, Any], last: bool
-    ) -> tuple[dict[str, Any] | None, int, int, dict[str, Any]]:
-        """What is known now: the result of the rows held so far, if it is, and those of rows start to stop.
+    ) -> tuple[dict[str, Any] | None, int, dict[str, Any]]:
+        """What is known now: the result of the rows held so far, if it is, and those of rows up to `stop`.
 
-        `changed` marks the first rows of groups. The rows behind `stop` are to be held.
+        `changed` marks the first rows of groups. The others are to be held.
         """
         rows = chunk.rows
         begins = changed.copy()
@@ -59,7 +59,7 @@ class Peers:
                 released = {name: part[:1] for name, part in spread.items()}
         self._time = times[-1]
         self._result = {name: part[-1:].copy() for name, part in spread.items()}
-        return released, 0, stop, spread
+        return released, stop, spread
 
     @property
     def holding(self) -> bool:

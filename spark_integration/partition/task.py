@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from typing import Any
 
@@ -22,10 +22,10 @@ from spark_integration.aggregates.results import Results
 from spark_integration.call.plan import Plan
 from spark_integration.partition.blame import Blame
 from spark_integration.partition.chunks import Chunk, chunks
+from spark_integration.partition.emitter import Appender, Emitter
 from spark_integration.partition.folds import first_rows, folds
 from spark_integration.partition.group import SHORT_WINDOW, Group
 from spark_integration.partition.keys import Keys
-from spark_integration.partition.peers import Peers
 from spark_integration.partition.times import Times
 from spark_integration.running.hang_up import HangUp
 from spark_integration.running.messages import said_in_one_line
@@ -58,48 +58,15 @@ def run(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
             task.close()
 
 
-class Appender:
-    """Puts the columns of results behind those of the rows."""
-
-    def __init__(self, results: Results, blame: Blame | None = None) -> None:
-        self._results, self._blame = results, blame or Blame((), ())
-
-    def appended(
-        self, chunk: Chunk, start: int, stop: int, results: Mapping[str, Any]
-    ) -> Iterator[pa.RecordBatch]:
-        """Rows start to stop of a chunk."""
-        if start == stop:
-            return
-
-        def columns_of(first: int, last: int) -> list[pa.Array]:
-            return self._results.columns({name: part[first:last] for name, part in results.items()})
-
-        columns = self._blame.attempt(chunk, start, stop, columns_of)
-        for batch, first in chunk.slices(start, stop):
-            yield self._joined(batch, [column.slice(first - start, batch.num_rows) for column in columns])
-
-    def repeated(
-        self, batches: Iterable[pa.RecordBatch], result: Mapping[str, Any]
-    ) -> Iterator[pa.RecordBatch]:
-        """Batches whose rows all have one result."""
-        columns = self._results.columns(result)
-        for batch in batches:
-            yield self._joined(batch, [_repeated(column, batch.num_rows) for column in columns])
-
-    def _joined(self, batch: pa.RecordBatch, columns: list[pa.Array]) -> pa.RecordBatch:
-        schema = pa.schema([*batch.schema, *self._results.fields])
-        return pa.RecordBatch.from_arrays([*batch.columns, *columns], schema=schema)
-
-
 class _Task:
     def __init__(self, plan: Plan, storage: TaskStorage, meter: Meter) -> None:
         self._plan, self._storage, self._meter = plan, storage, meter
         self._programs = plan.programs()
         self._blame = Blame(plan.keys, plan.order)
-        self._appender = Appender(Results(plan.aggregates, plan.zone), self._blame)
         self._keys = Keys(plan.keys)
         self._clock = plan.frame.clock
-        self._peers = Peers(storage.spool) if plan.frame.peers else None
+        appender = Appender(Results(plan.aggregates, plan.zone), self._blame)
+        self._emitter = Emitter(appender, storage.spool if plan.frame.peers else None)
         wanted = {source.index for program in self._programs for source in program.inputs}
         wanted |= {key.index for key in plan.keys}
         if self._clock is not None:
@@ -117,8 +84,7 @@ class _Task:
     def close(self) -> None:
         """Closes the windows, which deletes their pages."""
         self._close_windows()
-        if self._peers is not None:
-            self._peers.close()
+        self._emitter.close()
 
     def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for chunk, last in chunks(batches, self._wanted):
@@ -138,15 +104,7 @@ class _Task:
         stamps = None if times is None else times.values
         results = self._slide(chunk, changed, stamps, last)
         self._meter.add("rows", chunk.rows)
-        if self._peers is None:
-            yield from self._appender.appended(chunk, 0, chunk.rows, results)
-            return
-        assert stamps is not None
-        released, start, stop, results = self._peers.settle(chunk, changed, stamps, results, last)
-        if released is not None:
-            yield from self._appender.repeated(self._peers.release(), released)
-        yield from self._appender.appended(chunk, start, stop, results)
-        self._peers.hold(chunk, stop)
+        yield from self._emitter.emitted(chunk, changed, stamps, results, last)
 
     def _times(self, chunk: Chunk) -> Times | None:
         clock = self._clock
@@ -281,7 +239,3 @@ class _Task:
         stamps = None if times is None else times[begin:stop]
         firsts = first_rows(starts - begin, stop - begin, stamps, policy.limits())
         return [layout.lower(folds(layout, states, starts - begin, firsts))]
-
-
-def _repeated(column: pa.Array, count: int) -> pa.Array:
-    return column if count == 1 else pa.repeat(column[0], count)

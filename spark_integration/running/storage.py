@@ -63,8 +63,7 @@ class TaskStorage:
 
     def spool(self) -> Path:
         """A file to keep rows in for a while; whoever asks for it removes it."""
-        self._root.mkdir(parents=True, exist_ok=True)
-        return self._root / f"{_directory_name()}.arrow"
+        return spool_file(self._root)
 
     def close(self) -> None:
         self.store.close()
@@ -89,6 +88,13 @@ def embedded_in(url: str) -> Path | None:
         return Path()
     parts = urlsplit(url)
     return Path(unquote(parts.path)) if parts.scheme == "rocksdb" else None
+
+
+def spool_file(directory: Path | None = None) -> Path:
+    """A new file in a directory, by default Spark's own; if it is left, it is cleared away as windows are."""
+    directory = directory or _local_directory()
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory / f"{_directory_name()}.arrow"
 
 
 def _local_directory() -> Path:

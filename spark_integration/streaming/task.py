@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,12 +24,12 @@ from spark_integration.call.frames import Clock
 from spark_integration.call.plan import Plan
 from spark_integration.partition.blame import Blame
 from spark_integration.partition.chunks import Chunk, chunks
+from spark_integration.partition.emitter import Appender, Emitter
 from spark_integration.partition.group import SHORT_WINDOW, Group
-from spark_integration.partition.peers import Peers
-from spark_integration.partition.task import Appender, run
+from spark_integration.partition.task import run
 from spark_integration.partition.times import Times
 from spark_integration.running.metering import Meter
-from spark_integration.running.storage import _directory_name, _local_directory
+from spark_integration.running.storage import spool_file
 from spark_integration.streaming.backlog import HELD_ROWS, Backlog, Held
 from spark_integration.streaming.identity import Identity
 from spark_integration.streaming.schema import RowSchema, concatenated
@@ -108,7 +107,7 @@ class KeyTask:
     def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Takes in the rows of the key, and gives those that are complete with their aggregates."""
         untimed: list[pa.RecordBatch] = []
-        with Spills(_spool) as spills:
+        with Spills(spool_file) as spills:
             runs = self._taken_in(batches, untimed, spills)
             if self._backlog is None:
                 ready = merged(runs, self._tools.order)
@@ -168,24 +167,16 @@ class KeyTask:
     def _slid(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Sorted rows, with the aggregates of their windows."""
         plan, appender = self._tools.plan, self._tools.appender
-        peers = Peers(_spool) if plan.frame.peers else None
+        emitter = Emitter(appender, spool_file if plan.frame.peers else None)
         try:
             for chunk, last in chunks(batches, self._tools.wanted):
                 times = Times(chunk.columns[plan.order[0].index], self._tools.stream.clock).values
                 results = self._slide(chunk, times if plan.frame.clock is not None else None)
                 self._state.youngest = times[-1].item()
-                if peers is None:
-                    yield from appender.appended(chunk, 0, chunk.rows, results)
-                    continue
                 changed = np.zeros(chunk.rows, dtype=bool)
-                released, start, stop, results = peers.settle(chunk, changed, times, results, last)
-                if released is not None:
-                    yield from appender.repeated(peers.release(), released)
-                yield from appender.appended(chunk, start, stop, results)
-                peers.hold(chunk, stop)
+                yield from emitter.emitted(chunk, changed, times, results, last)
         finally:
-            if peers is not None:
-                peers.close()
+            emitter.close()
 
     def _slide(self, chunk: Chunk, times: Array | None) -> dict[str, Any]:
         results: dict[str, Any] = {}
@@ -312,9 +303,3 @@ class KeyTask:
     def empty(self) -> bool:
         """Whether the key has had no row with a result yet, and none waits."""
         return self._state.youngest is None and not self._backlog
-
-
-def _spool() -> Path:
-    root = _local_directory()
-    root.mkdir(parents=True, exist_ok=True)
-    return root / f"{_directory_name()}.arrow"
