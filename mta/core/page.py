@@ -60,14 +60,13 @@ class Pyramid:
     def add(self, layout: Layout, states: Run) -> None:
         """Adds states behind those that are there; none of them if the monoid fails."""
         added: list[list[Any]] = []
-        run = states
+        run, count = states, len(self)
         while layout.length(run):
             added.append(layout.state_list(run))
-            level = len(added) - 1
-            nodes = self.levels[level] if level < len(self.levels) else []
-            if len(nodes) & 1:  # the last node there is the left one of a pair
-                run = layout.concat([layout.gather(nodes[-1:]), run])
+            if count & 1:  # the last node there is the left one of a pair
+                run = layout.concat([layout.gather([self.levels[len(added) - 1][count - 1]]), run])
             run = layout.halve(run)
+            count >>= 1
         self._append(added)
 
     def push(self, layout: Layout, state: Any) -> None:
@@ -75,13 +74,13 @@ class Pyramid:
         added = [[state]]
         index = len(self.levels[0])
         while index & 1:
-            state = layout.monoid.combine(self.levels[len(added) - 1][-1], state)
+            state = layout.monoid.combine(self.levels[len(added) - 1][index - 1], state)
             added.append([state])
             index >>= 1
         self._append(added)
 
     def _append(self, added: list[list[Any]]) -> None:
-        # the lowest level comes last and says how many there are: what an interrupt left above it goes first
+        # the lowest level comes last and says how many there are: what an interrupt left above it is no node
         count = len(self.levels[0])
         while len(self.levels) < len(added):
             self.levels.append([])
