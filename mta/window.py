@@ -38,7 +38,7 @@ from mta.monoids.base import ColumnarMonoid, Monoid
 from mta.paging.local import LocalPages
 from mta.paging.stored import StoredPages
 from mta.policies import Limits, Policy
-from mta.turns import in_turn
+from mta.turns import in_turn, in_use
 from stores import Conflict, Store, StoreError
 
 #: head and tail when a call began
@@ -424,6 +424,8 @@ class MonoidTreeAggregator(ABC):
         """
         if self._ended or self._closed == FORKED:
             return
+        if self._busy:
+            raise in_use(self)
         self._closed = CLOSED
         if self._stored:
             self._ownership.end()

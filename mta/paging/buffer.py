@@ -166,7 +166,7 @@ class Buffer:
 
     def _write(self, left: int) -> None:
         """Writes pages, oldest first, until so many are left, a few at a time so that memory is bounded."""
-        while self._next(left):
+        while self._has_more_than(left):
             self._shelf.claim()
             batch = self._pick(left)
             self._shelf.write(batch)
@@ -185,6 +185,10 @@ class Buffer:
                 if self._shelf.end(name) > self.tail:
                     self._sent.add(name)
         return batch
+
+    def _has_more_than(self, left: int) -> bool:
+        with self._lock:  # pages come meanwhile
+            return bool(self._next(left))
 
     def _next(self, left: int) -> list[PageId]:
         """The oldest pages that are to be written next."""

@@ -9,7 +9,8 @@ import pickle
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,7 @@ def test_a_second_thread_is_noticed(kind: Any, call: str) -> None:
         window.enforce,
         window.query,
         lambda: window.range_query(0, 9),
+        window.close,
     ]
     for second in calls:
         with pytest.raises(ConcurrentUse, match="lock"):
@@ -166,6 +168,25 @@ def test_a_thread_that_cannot_start_changes_nothing(
     assert verify(any_store, name).problems == []
     with kind.restore(any_store, name, monoids.Concat(), policy) as again:
         assert again.query() == "xyz" * 100
+
+
+def test_the_buffer_is_looked_at_under_its_lock(caplog: pytest.LogCaptureFixture) -> None:
+    """Pages come while the background looks for what to write, and a dict must not change meanwhile."""
+
+    class Watched(OrderedDict[Any, Any]):
+        def __iter__(self) -> Iterator[Any]:
+            assert buffer._lock.locked()
+            return super().__iter__()
+
+    with open_store("memory:") as store:
+        window = AmortizedMTA(monoids.Sum(), policies.CountWindow(50), store=store, name="w", page_size=2)
+        buffer: Any = window._pages._buffer  # type: ignore[attr-defined]
+        buffer._pages = Watched()
+        for number in range(200):
+            window.push(number)
+        window.checkpoint()
+        window.close()
+    assert not caplog.records
 
 
 def test_many_windows_share_few_threads() -> None:
