@@ -99,8 +99,8 @@ class Clock:
 
 def check_time(time: Any) -> int | float:
     """The time as a plain number."""
-    if isinstance(time, (np.integer, np.floating)):
-        time = time.item()
+    if isinstance(time, (np.integer, np.floating)) and not isinstance(time, np.timedelta64):
+        time = float(time) if isinstance(time, np.longdouble) else time.item()
     if isinstance(time, bool) or not isinstance(time, (int, float)):
         raise TypeError(
             f"a time is an int or a float, got {time!r} of type {type(time).__name__}; "

@@ -273,7 +273,7 @@ def number(value: Any, monoid: Any) -> int | float:
         )
     if isinstance(value, (bool, np.bool_)):
         return int(value)
-    if isinstance(value, np.integer):
+    if isinstance(value, np.integer) and not isinstance(value, np.timedelta64):
         return number(int(value), monoid)
     if isinstance(value, np.floating):
         return number(float(value), monoid)

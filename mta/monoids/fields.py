@@ -52,8 +52,8 @@ class Fields(Monoid):
         for monoid in self.monoids.values():
             monoid.row(value)
         if not self.fields:
-            return own(unwrapped(value))
-        inputs = tuple(own(unwrapped(required(value, field, self))) for field in self.fields)
+            return own(unwrapped(value, self))
+        inputs = tuple(own(unwrapped(required(value, field, self), self)) for field in self.fields)
         return inputs[0] if len(inputs) == 1 else inputs
 
     def lift(self, value: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 from mta.functions import check_name, described
 from mta.monoids.base import Monoid, required
-from mta.monoids.values import own
+from mta.monoids.values import own, unwrapped
 
 _Function = Callable[[Any], Any]
 
@@ -50,7 +50,8 @@ class FunctionMonoid(Monoid):
         self.combine = combine  # type: ignore[method-assign, assignment]
 
     def row(self, value: Any) -> Any:
-        return own(required(value, self.fields[0], self) if self.fields else value)
+        value = required(value, self.fields[0], self) if self.fields else value
+        return own(unwrapped(value, self))
 
     def lift(self, value: Any) -> Any:
         return self.lift_row(self.row(value))

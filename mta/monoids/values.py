@@ -29,9 +29,7 @@ _MISSING = frozenset({"NAType", "NaTType", "MaskedConstant"})
 
 def plain(value: Any, monoid: Any) -> Any:
     """Any value as plain Python, a NumPy scalar without its wrapping; refuses what stands for no value."""
-    if isinstance(value, np.generic):
-        refuse_time_types(value, monoid)
-        value = value.item()
+    value = unwrapped(value, monoid)
     if value is None or type(value).__name__ in _MISSING:
         raise TypeError(
             f"{monoid!r} got {value!r}; drop or replace missing values before they enter a window"
@@ -127,9 +125,15 @@ def own_results(results: Any, states: Columns) -> Any:
     return np.array(results) if shared else results
 
 
-def unwrapped(value: Any) -> Any:
+def unwrapped(value: Any, monoid: Any) -> Any:
     """A NumPy scalar as plain Python, anything else as it is."""
-    return value.item() if isinstance(value, np.generic) else value
+    if not isinstance(value, np.generic):
+        return value
+    refuse_time_types(value, monoid)
+    plain = value.item()
+    if isinstance(plain, np.generic):  # of more digits than Python has
+        return complex(plain) if isinstance(plain, np.complexfloating) else float(plain)
+    return plain
 
 
 def canonical(value: Any, monoid: Any) -> bytes:
