@@ -41,7 +41,7 @@ from mta.tools.soak_stream import (
     clear_away,
     push,
 )
-from stores import Store, open_store, pages_of
+from stores import Store, open_store, pages_of, store_class
 
 #: Seconds that a child may take before it has opened its store.
 PATIENCE = 60.0
@@ -87,8 +87,8 @@ class Stream:
 def run(url: str, *, kills: int = 100, seed: int | None = None, json_file: Path | None = None) -> int:
     """Prints a summary; 0 if nothing was lost or wrong, else 1."""
     seed = random.SystemRandom().getrandbits(32) if seed is None else seed
-    if url.partition(":")[0] == "memory":
-        raise OSError("a memory: store dies with its process: give a rocksdb:, redis: or couchbase: URL")
+    if store_class(url).local:
+        raise OSError(f"the store {url} dies with its process: give a rocksdb:, redis: or couchbase: URL")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)
         soak = Soak(url, kills, seed)
@@ -107,7 +107,7 @@ class Soak:
     def __init__(self, url: str, kills: int, seed: int) -> None:
         self._url, self._kills, self._seed = url, kills, seed
         self._rng = random.Random(seed)
-        self._one_process = url.startswith("rocksdb:")
+        self._one_process = store_class(url).exclusive
         run_id = uuid4().hex[:8]
         self.streams = [
             Stream(Lane(f"soak-{run_id}-{number}", *shape, seed=f"{seed}:{number}"))

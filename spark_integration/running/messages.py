@@ -6,13 +6,13 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from urllib.parse import urlsplit
 
 from pyspark import TaskContext
 
 from mta.errors import WindowError
 from spark_integration.errors import DataError, RollingError, TaskStoreError
-from stores import StoreError
+from spark_integration.running.storage import EMBEDDED
+from stores import StoreError, store_class
 
 #: Where Spark looks for whether to leave the stack of a worker's error out.
 _HIDE = "SPARK_HIDE_TRACEBACK"
@@ -41,9 +41,9 @@ def _hide_stack() -> None:
 
 
 def _with_what_to_set(url: str, error: StoreError) -> str:
-    if not _REFUSED.search(str(error)):
+    server = "" if url == EMBEDDED else store_class(url).credentials
+    if not (server and _REFUSED.search(str(error))):
         return str(error)
-    server = "COUCHBASE" if urlsplit(url).scheme.startswith("couchbase") else "REDIS"
     there = "another" if os.environ.get(f"{server}_PASSWORD") else "no"
     return (
         f"the environment of this executor has {there} {server}_PASSWORD: set "

@@ -19,10 +19,13 @@ from pyspark import TaskContext
 from mta.durability.ownership import surely_dead, this_process
 from spark_integration.errors import StoreNotUsable
 from spark_integration.running.notes import Note, sweep
-from stores import Store, StoreError, UnknownStore, open_store
+from stores import Store, StoreError, UnknownStore, open_store, store_class
 
 #: Pages of a killed attempt may be cleared away by `mta gc` after so many seconds without a write.
 LEASE = 3600.0
+
+#: Stands for the embedded store in a directory of Spark's own.
+EMBEDDED = "rocksdb"
 
 #: How the directories of embedded stores begin.
 PREFIX = "mta-rolling"
@@ -46,11 +49,11 @@ class TaskStorage:
             self.store = open_store(url, **options)
         else:
             self._directory = self._root / _directory_name()
-            self.store = open_store(f"rocksdb://{quote(str(self._directory))}", **options)
+            self.store = open_store(embedded_at(url, self._directory), **options)
         self._name = _task_name()
         self._windows = 0
         #: of a server, which knows nothing of the end of a process
-        self._noted_url = url if base is None and urlsplit(url).scheme != "memory" else None
+        self._noted_url = url if base is None and not self.store.local else None
         self._note: Note | None = None
 
     def next_name(self) -> str:
@@ -83,11 +86,19 @@ class TaskStorage:
 
 
 def embedded_in(url: str) -> Path | None:
-    """The directory that embedded stores are made in; an empty path for Spark's own, None for a server."""
-    if url == "rocksdb":
+    """The directory that embedded stores are made in, one for each process; an empty path for Spark's own.
+
+    None for a store that many processes may have open, such as that of a server.
+    """
+    if url == EMBEDDED:
         return Path()
-    parts = urlsplit(url)
-    return Path(unquote(parts.path)) if parts.scheme == "rocksdb" else None
+    return Path(unquote(urlsplit(url).path)) if store_class(url).exclusive else None
+
+
+def embedded_at(url: str, directory: Path) -> str:
+    """The URL of an embedded store of the same kind, and with the same options, in another directory."""
+    scheme, _, _, query, _ = urlsplit(url if url != EMBEDDED else f"{EMBEDDED}:")
+    return f"{scheme}://{quote(str(directory))}{'?' if query else ''}{query}"
 
 
 def spool_file(directory: Path | None = None) -> Path:
@@ -162,7 +173,7 @@ def check_store(store: Any, options: Mapping[str, Any], *, several_processes: bo
     for name in options:
         if name in _SECRETS:
             raise StoreNotUsable(_no_secrets(f"store_options={{{name!r}: ...}}"))
-    if store == "rocksdb":
+    if store == EMBEDDED:
         return store
     scheme = store.partition(":")[0]
     if scheme == store:
@@ -172,9 +183,10 @@ def check_store(store: Any, options: Mapping[str, Any], *, several_processes: bo
     try:
         if urlsplit(store).password:
             raise StoreNotUsable(_no_secrets("the store's URL"))
-        if scheme == "memory" and several_processes:
+        kind = store_class(store)
+        if kind.local and several_processes:
             raise StoreNotUsable(
-                'store="memory:" keeps every window in the memory of a worker, and this job has several '
+                f'store="{scheme}:" keeps every window in the memory of a worker, and this job has several '
                 'executors: use "rocksdb", or the URL of a store that all executors can reach'
             )
         opened = open_store(store, **options)
@@ -187,17 +199,17 @@ def check_store(store: Any, options: Mapping[str, Any], *, several_processes: bo
     directory = embedded_in(store)
     if directory is not None and not directory.is_absolute():
         raise StoreNotUsable(
-            f"store={store!r}: executors need an absolute directory, as in rocksdb:///mnt/disk"
+            f"store={store!r}: executors need an absolute directory, as in {scheme}:///mnt/disk"
         )
     with opened:
-        if reachable and scheme not in ("memory", "rocksdb"):
+        if reachable and not kind.local and directory is None:
             _try(opened, store, options)
     return store
 
 
 def _try(opened: Store, url: str, options: Mapping[str, Any]) -> None:
     quick = dict(options)
-    if url.startswith(("redis", "valkey")):
+    if "max_tries" in opened.known_options:
         quick["max_tries"] = 1
     try:
         with open_store(url, **quick) as store:

@@ -24,6 +24,7 @@ from spark_integration.streaming.identity import identity_of
 from spark_integration.streaming.packing import COUNTS, KEY, ROWS, pack, packed_schema, unpack
 from spark_integration.streaming.schema import RowSchema, arrow_schema, column_name
 from spark_integration.streaming.task import StreamPlan
+from stores import store_class
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -168,21 +169,20 @@ def _event_time(schema: sql.StructType, plan: Plan) -> sql.StructField | None:
 
 
 def _check_durable(store: str, several_processes: bool) -> None:
-    if store.startswith("memory:"):
-        raise StoreNotUsable(
-            'store="memory:" is gone with its process, and the windows of a stream must stay'
-        )
     directory = embedded_in(store)
-    if directory is None:
-        return
-    if not directory.parts:
+    if directory is not None and not directory.parts:
         raise StoreNotUsable(
             'store="rocksdb" is a directory of one task, and the windows of a stream must stay: give a '
             "directory, as in rocksdb:///var/lib/windows, or the URL of a server"
         )
-    if several_processes:
+    kind = store_class(store)
+    if kind.local:
         raise StoreNotUsable(
-            f"store={store!r} is a directory of one host, and this query's tasks may run on any executor: "
+            f"store={store!r} is gone with its process, and the windows of a stream must stay"
+        )
+    if several_processes and not kind.shared_across_hosts:
+        raise StoreNotUsable(
+            f"store={store!r} is on one host, and this query's tasks may run on any executor: "
             "give the URL of a server, as in redis://host:6379/0"
         )
 

@@ -3,54 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import subprocess
 import sys
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from installed import FILE_STORE, ROOT, Installed
 
 from stores import StoreConfigError, UnknownStore, open_store, store_class
-
-PAGE = Path(__file__).parents[2] / "docs" / "write-your-own-store.md"
-ROOT = Path(__file__).parents[2]
-
-#: `files:` as the docs have it, which any process of this host can open.
-MODULE = PAGE.read_text().partition("```python\n")[2].partition("```")[0]
-
-
-class Installed:
-    """A directory with packages, which a test puts on `sys.path`."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        directory.mkdir()
-
-    def module(self, name: str, text: str) -> None:
-        (self.directory / f"{name}.py").write_text(text)
-
-    def distribution(
-        self, name: str, version: str, points: dict[str, str], group: str = "mta.stores"
-    ) -> None:
-        info = self.directory / f"{name.replace('-', '_')}-{version}.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-        lines = "".join(f"{scheme} = {value}\n" for scheme, value in points.items())
-        (info / "entry_points.txt").write_text(f"[{group}]\n{lines}")
-
-    def run(self, code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return self.process("-c", code, *arguments)
-
-    def process(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Another process, which has the packages; it is not told of them otherwise."""
-        path = os.pathsep.join([str(ROOT), str(self.directory)])
-        return subprocess.run(
-            [sys.executable, *arguments],
-            capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": path},
-        )  # fmt: skip
 
 
 @pytest.fixture
@@ -66,7 +28,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Insta
 
 @pytest.fixture
 def files(installed: Installed) -> Installed:
-    installed.module("filestore", MODULE)
+    installed.module("filestore", FILE_STORE)
     installed.distribution("file-store", "1.5", {"files": "filestore:FileStore"})
     return installed
 
@@ -111,12 +73,9 @@ def test_a_store_pickles_to_another_process(files: Installed, tmp_path: Path) ->
 
 def test_a_store_in_an_archive_opens(installed: Installed, tmp_path: Path) -> None:
     """As Spark sends packages to its workers."""
-    installed.module("filestore", MODULE)
+    installed.module("filestore", FILE_STORE)
     installed.distribution("file-store", "1.5", {"files": "filestore:FileStore"})
-    archive = tmp_path / "packages.zip"
-    with zipfile.ZipFile(archive, "w") as packed:
-        for path in installed.directory.rglob("*"):
-            packed.write(path, path.relative_to(installed.directory))
+    archive = installed.archive(tmp_path / "packages.zip")
     elsewhere = Installed(tmp_path / "elsewhere")
     code = f"import sys; sys.path.append({str(archive)!r}); " + (
         f"from stores import open_store; print(open_store('files://{tmp_path}/data').get_many(['key']))"
@@ -183,14 +142,14 @@ def test_two_packages_for_one_scheme(files: Installed) -> None:
 
 
 def test_the_schemes_of_this_project_stay_its_own(installed: Installed) -> None:
-    installed.module("filestore", MODULE)
+    installed.module("filestore", FILE_STORE)
     installed.distribution("greedy", "1", {"memory": "filestore:FileStore", "redis": "filestore:FileStore"})
     assert store_class("memory:").__name__ == "MemoryStore"
     assert store_class("redis://localhost").__name__ == "RedisStore"
 
 
 def test_entry_points_of_other_groups_are_none_of_ours(installed: Installed) -> None:
-    installed.module("filestore", MODULE)
+    installed.module("filestore", FILE_STORE)
     installed.distribution("other", "1", {"files": "filestore:FileStore"}, group="others")
     with pytest.raises(UnknownStore):
         open_store("files:///x")
