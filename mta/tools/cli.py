@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import io
 import os
 import sys
@@ -13,14 +12,13 @@ from typing import Any, NoReturn
 
 from mta.encoding.untrusted import printable
 from mta.tools.commands import add as operator_commands
+from mta.tools.experiments.command import add as experiment_commands
+from mta.tools.needs import NotInstalled, need
+from mta.tools.options import count, size
 
 #: Exit codes: a mistake of the user's or of what was named, and Ctrl-C.
 MISTAKE, INTERRUPTED = 2, 130
 SECTIONS = ("slide", "push", "eviction", "memory")
-SPARK_JOBS = (
-    *("rolling-rocksdb", "rolling-redis", "rolling-daba"),
-    *("pandas", "spark-window", "spark-segment-tree"),
-)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -86,16 +84,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_demo(commands)
-    operator_commands(commands, _count)
+    operator_commands(commands, count)
     bench = commands.add_parser("bench", help="measure, side by side with others")
     benchmarks = bench.add_subparsers(title="benchmarks", metavar="BENCHMARK", required=True)
     _add_engine(benchmarks)
     _add_durability(benchmarks)
     _add_spark(benchmarks)
     _add_stream(benchmarks)
-    experiment = commands.add_parser("experiment", help="measure for longer, and draw a figure")
-    experiments = experiment.add_subparsers(title="experiments", metavar="EXPERIMENT", required=True)
-    _add_spark_memory(experiments)
+    experiment_commands(commands)
     return parser
 
 
@@ -105,11 +101,11 @@ def _add_demo(commands: Any) -> None:
         help="a Spark job with windows larger than the memory of its workers",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    demo.add_argument("--rows", type=_count, default=24_000_000, metavar="N", help="rows of the stream")
+    demo.add_argument("--rows", type=count, default=24_000_000, metavar="N", help="rows of the stream")
     demo.add_argument(
         "--store", metavar="URL", help="where the windows live; by default RocksDB in a temporary directory"
     )
-    demo.add_argument("--memory", type=_size, default="512m", metavar="SIZE", help="limit on a Python worker")
+    demo.add_argument("--memory", type=size, default="512m", metavar="SIZE", help="limit on a Python worker")
     demo.add_argument(
         "--picture", type=Path, default=Path("mta-demo.png"), metavar="FILE", help="where the plot goes"
     )
@@ -174,15 +170,15 @@ def _add_spark(benchmarks: Any) -> None:
     spark.add_argument(
         "--redis", metavar="URL", help="a Redis to use; by default one is started, and stopped in the end"
     )
-    spark.add_argument("--rows", type=_count, metavar="N", help="rows of the one key; 10 million by default")
-    spark.add_argument("--window", type=_count, metavar="N", help="rows in the window; 1 million by default")
-    spark.add_argument("--rounds", type=_count, default=3, metavar="N", help="repetitions; 3 by default")
+    spark.add_argument("--rows", type=count, metavar="N", help="rows of the one key; 10 million by default")
+    spark.add_argument("--window", type=count, metavar="N", help="rows in the window; 1 million by default")
+    spark.add_argument("--rounds", type=count, default=3, metavar="N", help="repetitions; 3 by default")
     spark.set_defaults(run=_spark)
 
 
 def _spark(options: argparse.Namespace) -> None:
-    _need("spark", "pyspark", "pyarrow", "pandas")
-    _need("experiments", "psutil")
+    need("spark", "pyspark", "pyarrow", "pandas")
+    need("experiments", "psutil")
     from mta.tools.bench.spark.rolling import run
 
     run(
@@ -208,77 +204,11 @@ def _add_stream(benchmarks: Any) -> None:
 
 
 def _stream(options: argparse.Namespace) -> None:
-    _need("spark", "pyspark", "pyarrow", "pandas")
+    need("spark", "pyspark", "pyarrow", "pandas")
 
     from mta.tools.bench.spark.stream import run
 
     run(quick=options.quick, redis_url=options.redis, json_file=options.json)
-
-
-def _add_spark_memory(experiments: Any) -> None:
-    memory = experiments.add_parser(
-        "spark-memory", help="which Spark jobs finish at which memory limits: rolling, and what it replaces"
-    )
-    memory.add_argument("--out", type=Path, default=Path("out"), metavar="DIR", help="by default out/")
-    memory.add_argument("--quick", action="store_true", help="tiny sizes, only to see that everything runs")
-    memory.add_argument(
-        "--rows", type=_count, nargs="+", default=[], metavar="N",
-        help="rows of the one key, of which the window has half; 20 million by default",
-    )  # fmt: skip
-    memory.add_argument(
-        "--only", action="append", default=[], choices=SPARK_JOBS, metavar="JOB",
-        help=f"one of {', '.join(SPARK_JOBS)}; give it again for another",
-    )  # fmt: skip
-    memory.add_argument("--heaps", type=_size, nargs="+", default=[], metavar="SIZE", help="such as 512m 4g")
-    memory.add_argument(
-        "--workers", type=_size, nargs="+", default=[], metavar="SIZE", help="limits of the Python workers"
-    )
-    memory.add_argument("--seconds", type=_count, metavar="N", help="time limit of each run")
-    memory.set_defaults(run=_spark_memory)
-
-
-def _spark_memory(options: argparse.Namespace) -> None:
-    _need("spark", "pyspark", "pyarrow", "pandas")
-    _need("experiments", "matplotlib", "psutil")
-    from mta.tools.experiments.spark_memory.experiment import start
-
-    start(
-        options.rows,
-        out=options.out,
-        quick=options.quick,
-        only=options.only,
-        heaps=options.heaps,
-        workers=options.workers,
-        seconds=options.seconds,
-    )
-
-
-class NotInstalled(Exception):
-    """A command needs an extra that is not there."""
-
-
-def _need(extra: str, *packages: str) -> None:
-    for package in packages:
-        if importlib.util.find_spec(package) is None:
-            raise NotInstalled(f"this needs {package}: pip install 'mta-windows[{extra}]'")
-
-
-def _size(text: str) -> int:
-    """MiB of a size as Spark writes it."""
-    number, unit = text[:-1], text[-1:].lower()
-    if not number.isdigit() or unit not in ("m", "g") or not int(number):
-        raise argparse.ArgumentTypeError(f"expected a size such as 512m or 4g, got {text!r}")
-    return int(number) * (1024 if unit == "g" else 1)
-
-
-def _count(text: str) -> int:
-    try:
-        count = int(text.replace("_", "").replace(",", ""))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected a whole number, got {text!r}") from None
-    if count < 1:
-        raise argparse.ArgumentTypeError(f"expected 1 or more, got {text!r}")
-    return count
 
 
 def _mistakes() -> tuple[type[Exception], ...]:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -15,6 +16,8 @@ import pytest
 import servers
 
 from mta.tools import processes
+from mta.tools.experiments.experiment import Disagreement, Scale
+from mta.tools.experiments.results import Results
 
 
 def mta(*arguments: str, code: int = 0) -> str:
@@ -156,14 +159,13 @@ def test_an_experiment_goes_on_where_it_was(tmp_path: Path) -> None:
         *[(1024, None), (512, None)],
     ]
     runs = [Run(each, FINISHED, seconds=1.0, rows_out=1000, sums=[1.0, 2.0, 3.0]) for each in todo]
-    file = tmp_path / "spark-memory.json"
-    record = spark_memory._resumed(file, quick=False)
-    file.write_text(json.dumps(record | {"runs": [run.record() for run in runs]}))
-    again = spark_memory._resumed(file, quick=False)
-    assert [Run.of(each) for each in again["runs"]] == runs
-    file.write_text(json.dumps({"format": 0}))
-    with pytest.raises(FileExistsError, match="remove it"):
-        spark_memory._resumed(file, quick=False)
+    results = Results(spark_memory.EXPERIMENT, Scale(), tmp_path)
+    for run in runs:
+        results.add(run.record())
+    again = Results(spark_memory.EXPERIMENT, Scale(), tmp_path)
+    again.resume()
+    assert [Run.of(each) for each in again.records] == runs
+    assert all(again.has(asdict(each)) for each in todo)
 
 
 def test_contenders_have_to_agree() -> None:
@@ -175,9 +177,9 @@ def test_contenders_have_to_agree() -> None:
         Run(case(), FINISHED, rows_out=9, sums=good.sums),
         Run(case(), FINISHED, rows_out=10, sums=[1.0, 2.0, 3.1]),
     ):
-        with pytest.raises(spark_memory.Disagreement, match="other results"):
-            spark_memory._compare([good, other])
-    spark_memory._compare([good, Run(case(), FINISHED, rows_out=10, sums=[1.0, 2.0, 3.0 + 1e-12])])
+        with pytest.raises(Disagreement, match="other results"):
+            spark_memory.compare([good, other])
+    spark_memory.compare([good, Run(case(), FINISHED, rows_out=10, sums=[1.0, 2.0, 3.0 + 1e-12])])
 
 
 @pytest.mark.parametrize(
@@ -199,9 +201,9 @@ def test_a_mistake_is_one_line(arguments: list[str], says: str, tmp_path: Path) 
 
 
 def test_what_is_not_installed_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mta.tools import cli
+    from mta.tools import cli, needs
 
-    monkeypatch.setattr(cli.importlib.util, "find_spec", lambda name: None if name == "pyspark" else name)
-    with pytest.raises(cli.NotInstalled, match=r"pip install 'mta-windows\[spark\]'"):
-        cli._need("spark", "pyspark")
-    assert cli.NotInstalled in cli._mistakes()
+    monkeypatch.setattr(needs.importlib.util, "find_spec", lambda name: None if name == "pyspark" else name)
+    with pytest.raises(needs.NotInstalled, match=r"pip install 'mta-windows\[spark\]'"):
+        needs.need("spark", "pyspark")
+    assert needs.NotInstalled in cli._mistakes()

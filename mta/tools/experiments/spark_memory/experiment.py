@@ -7,24 +7,23 @@ and once both are at their least.
 
 from __future__ import annotations
 
-import json
+import argparse
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
-from mta.tools.bench.measure import PACKAGES, machine, versions
-from mta.tools.experiments.spark_memory import report as memory_report
-from mta.tools.experiments.spark_memory.figure import draw
+from mta.tools.experiments.experiment import Disagreement, Exhibit, Experiment, Record, Scale, Tell
+from mta.tools.experiments.spark_memory import report
+from mta.tools.experiments.spark_memory.figure import LEGEND, draw
 from mta.tools.experiments.spark_memory.one_run import JOBS, Case
 from mta.tools.experiments.spark_memory.runs import FINISHED, Run, run
 
-FORMAT = 1
-NAME = "spark-memory"
+if TYPE_CHECKING:
+    from rich.console import Console
+
 HEAPS = (512, 1024, 2048, 4096)
 WORKERS = (512, 1024, 2048, 4096, 8192)
 ROWS = 20_000_000
@@ -37,42 +36,73 @@ MICROSECONDS_A_ROW, START, SHORT = 15, 240, 90
 DISK = 150
 
 
-class Disagreement(Exception):
-    """Two contenders have other results."""
+class SparkMemory(Experiment):
+    name = "spark-memory"
+    told = ("pyspark", "pyarrow")
 
+    def cases(self, scale: Scale, options: argparse.Namespace) -> list[dict[str, Any]]:
+        names = [name for name in CONTENDERS if not options.only or name in options.only]
+        if scale.quick:
+            todo = [_quick(name) for name in names]
+        else:
+            todo = [
+                case
+                for count in options.rows or [ROWS]
+                for case in cases(names, count, options.heaps or HEAPS, options.workers or WORKERS)
+            ]
+        _check_disk(max(case.rows for case in todo))
+        return [asdict(case) for case in todo]
 
-def start(
-    rows: Sequence[int] = (),
-    *,
-    out: Path = Path("out"),
-    quick: bool = False,
-    only: Sequence[str] = (),
-    heaps: Sequence[int] = (),
-    workers: Sequence[int] = (),
-    seconds: float | None = None,
-    console: Console | None = None,
-) -> dict[str, Any]:
-    """Runs all cases that DIR/spark-memory.json does not have yet, and shows what it has then."""
-    console = console or Console()
-    names = [name for name in CONTENDERS if not only or name in only]
-    if quick:
-        todo = [_quick(name) for name in names]
-    else:
-        todo = [
-            case
-            for count in rows or [ROWS]
-            for case in cases(names, count, heaps or HEAPS, workers or WORKERS)
+    def seconds(self, case: dict[str, Any], options: argparse.Namespace) -> float:
+        return options.seconds or time_limit(Case(**case))
+
+    def perform(self, case: dict[str, Any], seconds: float, tell: Tell) -> Record:
+        """A Spark of its own, with all its processes."""
+        return run(Case(**case), seconds, tell).record()
+
+    def title(self, case: dict[str, Any]) -> str:
+        return report.title(Case(**case))
+
+    def ended(self, record: Record) -> str:
+        return report.ended(Run.of(record))
+
+    def check(self, records: Sequence[Record]) -> None:
+        compare([Run.of(record) for record in records])
+
+    def rows(self, record: Record) -> list[dict[str, Any]]:
+        plain = {name: value for name, value in record.items() if not isinstance(value, (dict, list))}
+        return [{**record["case"], **plain}]
+
+    def exhibits(self, records: Sequence[Record]) -> list[Exhibit]:
+        runs = [Run.of(record) for record in records]
+        return [
+            _exhibit([run for run in runs if run.case.rows == rows])
+            for rows in dict.fromkeys(run.case.rows for run in runs)
         ]
-    out.mkdir(parents=True, exist_ok=True)
-    _check_disk(max(case.rows for case in todo))
-    stem = out / (f"{NAME}-quick" if quick else NAME)
-    record = _run_all(todo, stem.with_suffix(".json"), quick, seconds, console)
-    runs = [Run.of(each) for each in record["runs"]]
-    memory_report.show(console, runs, judged=not quick)
-    figures = [draw(runs, count, stem) for count in dict.fromkeys(each.case.rows for each in runs)]
-    for file in (stem.with_suffix(".json"), *figures):
-        console.print(f"wrote {file}", markup=False, highlight=False)
-    return record
+
+    def show(self, console: Console, records: Sequence[Record], scale: Scale) -> None:
+        report.show(console, [Run.of(record) for record in records], judged=not scale.quick)
+
+
+EXPERIMENT = SparkMemory()
+
+
+def _exhibit(runs: Sequence[Run]) -> Exhibit:
+    rows = runs[0].case.rows
+    finished = Counter(run.case.contender for run in runs if run.outcome == FINISHED)
+    tried = Counter(run.case.contender for run in runs)
+    seen = "; ".join(
+        f"{report.TITLES[name]} finished {finished[name]} of {tried[name]}"
+        for name in report.TITLES
+        if tried[name]
+    )
+    return Exhibit(
+        report.count(rows).replace(" ", "").replace(",", ""),
+        f"Which jobs finish: {report.count(rows)} rows of one key",
+        lambda figure: draw(figure, runs),
+        f"{seen}.",
+        cut=LEGEND,
+    )
 
 
 def cases(names: Sequence[str], rows: int, heaps: Sequence[int], workers: Sequence[int]) -> list[Case]:
@@ -98,44 +128,7 @@ def time_limit(case: Case) -> float:
     return START + case.rows * MICROSECONDS_A_ROW * 1e-6
 
 
-def _run_all(
-    todo: Sequence[Case], file: Path, quick: bool, seconds: float | None, console: Console
-) -> dict[str, Any]:
-    record = _resumed(file, quick)
-    done = {Run.of(each).case for each in record["runs"]}
-    for number, case in enumerate(todo, 1):
-        say = memory_report.Progress(console, number, len(todo), case)
-        if case in done:
-            say.had_before()
-            continue
-        with say:
-            found = run(case, seconds or time_limit(case), say.looked)
-            say.done(found)
-        record["runs"].append(found.record())
-        file.write_text(json.dumps(record, indent=1) + "\n")
-        _compare([Run.of(each) for each in record["runs"]])
-    return record
-
-
-def _resumed(file: Path, quick: bool) -> dict[str, Any]:
-    """What an earlier run has written, so that this one goes on with it; quick runs start anew."""
-    if file.exists() and not quick:
-        record: dict[str, Any] = json.loads(file.read_text())
-        if record.get("format") == FORMAT and record.get("experiment") == NAME:
-            return record
-        raise FileExistsError(f"{file} is not of this experiment: remove it, or name another --out DIR")
-    return {
-        "format": FORMAT,
-        "experiment": NAME,
-        "quick": quick,
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine(),
-        "versions": versions((*PACKAGES, "pyspark", "pyarrow")),
-        "runs": [],
-    }
-
-
-def _compare(runs: Sequence[Run]) -> None:
+def compare(runs: Sequence[Run]) -> None:
     """All that finished with as many rows have the same results, but for the rounding of sums."""
     firsts: dict[int, Run] = {}
     for each in runs:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mta.tools.experiments.spark_memory.report import TITLES, count, rate, size
 from mta.tools.experiments.spark_memory.runs import FAILED, FINISHED, NO_HEAP, NO_WORKER, TOO_SLOW, Run
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Look(NamedTuple):
@@ -35,41 +37,32 @@ class Panel(NamedTuple):
     runs: dict[tuple[str, int], Run]
 
 
-def draw(runs: Sequence[Run], rows: int, stem: Path) -> Path:
-    """Writes the figure of all runs with so many rows, and returns its file."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    some = [run for run in runs if run.case.rows == rows]
-    names = [name for name in TITLES if any(run.case.contender == name for run in some)]
-    panels = _panels(some)
+def draw(figure: Figure, runs: Sequence[Run]) -> None:
+    """Draws all runs with the same number of rows."""
+    names = [name for name in TITLES if any(run.case.contender == name for run in runs)]
+    panels = _panels(runs)
     widths = [len(panel.labels) for panel in panels]
-    figure, axes = pyplot.subplots(
+    figure.set_size_inches(max(6.4, 2.9 + 0.86 * sum(widths) + 0.3 * len(panels)), 1.7 + 0.52 * len(names))
+    axes = figure.subplots(
         1,
         len(panels),
         squeeze=False,
-        figsize=(max(6.4, 2.9 + 0.86 * sum(widths) + 0.3 * len(panels)), 1.7 + 0.52 * len(names)),
         gridspec_kw={"width_ratios": widths, "wspace": 0.3 / (sum(widths) / len(widths))},
-        layout="constrained",
     )
     for panel, axis in zip(panels, axes[0], strict=True):
         _draw_panel(axis, panel, names, first=axis is axes[0][0])
-    window = some[0].case.window
+    case = runs[0].case
     figure.suptitle(
-        f"Which jobs finish: {count(rows)} rows of one key, a window of {count(window)} rows",
+        f"Which jobs finish: {count(case.rows)} rows of one key, a window of {count(case.window)} rows",
         fontsize=11, fontweight="bold", x=0.01, ha="left",
     )  # fmt: skip
-    figure.supxlabel(
-        "Dark: finished, with thousands of rows a second. Grey: still running at its time limit.\n"
-        "Hatched: ended for want of memory. Empty: not run.",
-        fontsize=8, color="#444444", x=0.01, ha="left",
-    )  # fmt: skip
-    file = stem.with_name(f"{stem.name}-{count(rows).translate({ord(' '): None, ord(','): None})}.png")
-    figure.savefig(file, dpi=200)
-    pyplot.close(figure)
-    return file
+
+
+#: What the looks mean.
+LEGEND = (
+    "Dark: finished, with thousands of rows a second. Grey: still running at its time limit. "
+    "Hatched: ended for want of memory. Empty: not run."
+)
 
 
 def _panels(runs: Sequence[Run]) -> list[Panel]:

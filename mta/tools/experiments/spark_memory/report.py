@@ -1,11 +1,8 @@
-"""What the memory experiment shows in a terminal: a line while a run goes on, and a table in the end."""
+"""What the memory experiment shows in a terminal: a line for each run, and a table in the end."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Any, Self
 
 from rich import box
 from rich.console import Console
@@ -51,40 +48,13 @@ def limits(case: Case) -> str:
     return f"heap {size(case.heap)}" + ("" if case.worker is None else f", worker {size(case.worker)}")
 
 
-class Progress:
-    """The line of one run: replaced while it goes on in a terminal, printed once elsewhere."""
+def title(case: Case) -> str:
+    return f"{TITLES[case.contender]}, {count(case.rows)} rows, {limits(case)}"
 
-    def __init__(self, console: Console, number: int, runs: int, case: Case) -> None:
-        self._console = console
-        self._text = f"{number:2}/{runs}  {TITLES[case.contender]}, {count(case.rows)} rows, {limits(case)}"
-        self._status = console.status(self._text) if console.is_terminal else None
-        self._began = time.monotonic()
 
-    def __enter__(self) -> Self:
-        if self._status is not None:
-            self._status.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._status is not None:
-            self._status.stop()
-
-    def looked(self, told: dict[str, Any]) -> None:
-        if self._status is not None:
-            seconds = time.monotonic() - self._began
-            self._status.update(f"{self._text}: {seconds:.0f} s, {told.get('rows_out', 0):,} rows out")
-
-    def had_before(self) -> None:
-        self._say("had before", "dim")
-
-    def done(self, run: Run) -> None:
-        more = [text for text in (rate(run.rows_a_second), _megabytes("worker", run.worker_peak)) if text]
-        self._say(", ".join([run.outcome, *more]), STYLES[run.outcome])
-
-    def _say(self, text: str, style: str) -> None:
-        self._console.print(f"{self._text}: [{style}]{text}[/]", highlight=False, soft_wrap=True)
+def ended(run: Run) -> str:
+    more = [text for text in (rate(run.rows_a_second), _megabytes("worker", run.worker_peak)) if text]
+    return ", ".join([run.outcome, *more])
 
 
 def _megabytes(what: str, peak: int) -> str:
