@@ -14,6 +14,9 @@ from mta.inputs import batch_rows
 from mta.monoids.base import ColumnarMonoid, Monoid
 from mta.policies import Limits, Policy
 
+#: The aggregate of the window has to be found out.
+UNKNOWN: Any = type("Unknown", (), {"__repr__": lambda _: "UNKNOWN", "__slots__": ()})()
+
 
 class Baseline(ABC):
     """A sliding window in memory, first in, first out.
@@ -21,6 +24,9 @@ class Baseline(ABC):
     An algorithm keeps the states of the elements and answers `_insert`, `_evict`, `_head` and `_aggregate`.
     It never combines with the identity: an empty part of a window is left out, as the papers' helper
     functions do. If an operator raises, the operation that called it leaves the window as it was.
+
+    The aggregate is kept until the window changes (section 5.2 of the MTA paper), so that asking again
+    combines nothing.
     """
 
     __slots__ = (
@@ -30,6 +36,7 @@ class Baseline(ABC):
         "_holes",
         "_identity",
         "_inserted",
+        "_kept",
         "_lift",
         "_limited",
         "_limits",
@@ -69,6 +76,8 @@ class Baseline(ABC):
         self._clock = Clock(asked_for=bool(limits.spans()))
         #: the time of the last element inserted, whether or not it is still held
         self._youngest: Any = -MAX_TIME
+        #: the aggregate of the window as it is, if it was found out
+        self._kept: Any = UNKNOWN
         #: entries of `_times` whose element has left out of turn; only ReactiveAggregator has any
         self._holes = 0
 
@@ -110,6 +119,7 @@ class Baseline(ABC):
                 self._clock.give(self._inserted)
         if not self._youngest <= time <= MAX_TIME:
             raise self._refused(time)
+        self._kept = UNKNOWN
         self._insert(state)
         times.append(time)
         self._inserted += 1
@@ -124,6 +134,8 @@ class Baseline(ABC):
         held = len(times) - self._holes
         if k > held:
             raise EmptyWindowError(f"cannot evict {k} element(s) from a window that holds {held}")
+        if k:
+            self._kept = UNKNOWN
         for _ in range(k):
             self._evict()
             times.popleft()
@@ -134,6 +146,7 @@ class Baseline(ABC):
         times = self._times
         evicted = 0
         while times and times[0] <= bound:
+            self._kept = UNKNOWN
             self._evict()
             times.popleft()
             evicted += 1
@@ -149,11 +162,13 @@ class Baseline(ABC):
         evicted, count = 0, self._count
         if count is not None:
             for _ in range(len(times) - self._holes - count):
+                self._kept = UNKNOWN
                 self._evict()
                 times.popleft()
                 evicted += 1
         for cut, side in self._limits.cuts(times[-1]):
             while times[0] < cut or (side == "right" and times[0] == cut):  # the youngest always stays
+                self._kept = UNKNOWN
                 self._evict()
                 times.popleft()
                 evicted += 1
@@ -162,7 +177,7 @@ class Baseline(ABC):
     def _enforce_predicates(self) -> int:
         """`enforce`, with `old` gathered from the elements and `total` as it is at the time of the call."""
         times, limits, combine = self._times, self._limits, self._combine
-        total = self._aggregate()
+        total = self._total()
         youngest = times[-1]
         surplus = 0 if self._count is None else len(times) - self._holes - self._count
         old = None
@@ -172,6 +187,7 @@ class Baseline(ABC):
             old = combine(old, head) if evicted else head
             if not (evicted < surplus or limits.expired(times[0], youngest) or limits.rejects(total, old)):
                 break
+            self._kept = UNKNOWN
             self._evict()
             times.popleft()
             evicted += 1
@@ -180,7 +196,13 @@ class Baseline(ABC):
     def query(self) -> Any:
         """The lowered aggregate of the window."""
         lower = self._lower
-        return self._aggregate() if lower is None else lower(self._aggregate())
+        return self._total() if lower is None else lower(self._total())
+
+    def _total(self) -> Any:
+        total = self._kept
+        if total is UNKNOWN:
+            total = self._kept = self._aggregate()
+        return total
 
     def push(self, value: Any, time: float | None = None) -> Any:
         """Insert, enforce, query."""
@@ -198,6 +220,7 @@ class Baseline(ABC):
                 self._clock.give(self._inserted)
         if not self._youngest <= time <= MAX_TIME:
             raise self._refused(time)
+        self._kept = UNKNOWN
         self._insert(state)
         times.append(time)
         self._inserted += 1
@@ -214,12 +237,15 @@ class Baseline(ABC):
                 times.popleft()
         elif self._limited:
             self.enforce()
-        lower = self._lower
-        return self._aggregate() if lower is None else lower(self._aggregate())
+        lower, total = self._lower, self._kept
+        if total is UNKNOWN:
+            total = self._kept = self._aggregate()
+        return total if lower is None else lower(total)
 
     def extend(self, values: Any, times: Any = None) -> None:
         """Inserts a batch, then enforces the policy once. A batch with a bad row changes nothing."""
         for state, time in self._batch(values, times):
+            self._kept = UNKNOWN
             self._insert(state)
             self._times.append(time)
             self._inserted += 1
@@ -233,6 +259,7 @@ class Baseline(ABC):
         span = self._only_whole_span
         results = []
         for state, time in self._batch(values, times):
+            self._kept = UNKNOWN
             insert(state)
             held.append(time)
             self._inserted += 1
@@ -244,7 +271,10 @@ class Baseline(ABC):
                     held.popleft()
             elif limited:
                 self.enforce()
-            results.append(aggregate() if lower is None else lower(aggregate()))
+            total = self._kept
+            if total is UNKNOWN:
+                total = self._kept = aggregate()
+            results.append(total if lower is None else lower(total))
         return result_array(results)
 
     def __len__(self) -> int:
@@ -318,7 +348,8 @@ def _lift(monoid: Monoid) -> Callable[[Any], Any] | None:
 
 
 def _lower(monoid: Monoid) -> Callable[[Any], Any] | None:
-    return None if _is(monoid.lower, Monoid.lower) else monoid.lower
+    unchanged = isinstance(monoid, ColumnarMonoid) and _is(monoid.lower, Monoid.lower)
+    return None if unchanged else monoid.lower
 
 
 def _is(bound: Any, method: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import compress
 from typing import Any
 
-from mta.baselines.base import Baseline
+from mta.baselines.base import UNKNOWN, Baseline
 from mta.baselines.flatfat import EMPTY, FlatFAT
 from mta.monoids.base import Monoid
 from mta.policies import Policy
@@ -54,6 +54,7 @@ class ReactiveAggregator(Baseline):
         place = self._find(handle)
         if place is None:
             raise KeyError(f"no element of this window has the handle {handle!r}")
+        self._kept = UNKNOWN
         if place == 0:
             self._evict()
             self._times.popleft()

@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from mta.monoids.owned import own
+
 Array: TypeAlias = npt.NDArray[Any]
 Columns: TypeAlias = tuple[Array, ...]
 
@@ -40,8 +42,8 @@ class Monoid(ABC):
         """The state of two adjacent runs of elements, the older run first."""
 
     def lower(self, state: Any) -> Any:
-        """The result that a state stands for."""
-        return state
+        """The result that a state stands for; whoever gets it may change it, and changes no state."""
+        return own(state)
 
     def row(self, value: Any) -> Any:
         """What a window keeps of an element: its inputs, checked, without what no aggregate reads."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mta.monoids.values import ValueMonoid, own_list
+from mta.monoids.owned import own_list
+from mta.monoids.values import ValueMonoid
 
 
 class Concat(ValueMonoid):

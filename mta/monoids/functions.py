@@ -7,7 +7,8 @@ from typing import Any
 
 from mta.functions import check_name, described
 from mta.monoids.base import Monoid, required
-from mta.monoids.values import own, unwrapped
+from mta.monoids.owned import own
+from mta.monoids.values import unwrapped
 
 _Function = Callable[[Any], Any]
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from mta.monoids.base import Array, ColumnarMonoid, Columns
-from mta.monoids.values import own, plain, plain_column
+from mta.monoids.owned import own
+from mta.monoids.values import plain, plain_column
 
 
 class _Position(ColumnarMonoid):
