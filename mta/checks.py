@@ -113,6 +113,20 @@ def check_time(time: Any) -> int | float:
 
 def check_batch_times(times: Any, count: int) -> Array:
     """The times of a batch as a column that never goes backwards."""
+    column = check_times(times, count)
+    backwards = column[1:] < column[:-1]
+    if backwards.any():
+        row = int(backwards.argmax()) + 1
+        earlier, time = column[row - 1 : row + 1].tolist()
+        raise OutOfOrderError(
+            f"time {time!r} in row {row} is before {earlier!r}, the time of "
+            "the row before it; insert elements in the order of their times"
+        )
+    return column
+
+
+def check_times(times: Any, count: int) -> Array:
+    """Times of a batch in any order, as a column."""
     if hasattr(times, "__array__"):
         column = as_array(times)
     elif isinstance(times, (list, tuple, range)):
@@ -136,16 +150,9 @@ def check_batch_times(times: Any, count: int) -> Array:
     if kind == "f" and not (np.abs(column) < 2.0**63).all():
         row = int((~(np.abs(column) < 2.0**63)).argmax())
         raise ValueError(f"row {row}: a time is finite and fits in 64 bits, got {column[row]}")
-    if kind == "i" and count and column[0] < -MAX_TIME:
-        raise ValueError(f"row 0: a time is finite and fits in 64 bits, got {column[0]}")
-    backwards = column[1:] < column[:-1]
-    if backwards.any():
-        row = int(backwards.argmax()) + 1
-        earlier, time = column[row - 1 : row + 1].tolist()
-        raise OutOfOrderError(
-            f"time {time!r} in row {row} is before {earlier!r}, the time of "
-            "the row before it; insert elements in the order of their times"
-        )
+    if kind == "i" and count and column.min() < -MAX_TIME:
+        row = int(column.argmin())
+        raise ValueError(f"row {row}: a time is finite and fits in 64 bits, got {column[row]}")
     return column
 
 

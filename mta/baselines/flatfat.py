@@ -106,6 +106,29 @@ class FlatFAT:
             v >>= 1
         return self._result(agg)
 
+    def between(self, i: int, j: int) -> Any:
+        """The aggregate of slots i to j: at most 2·log2(n) combines."""
+        self._check(i)
+        self._check(j)
+        tree = self.tree
+        older: list[Any] = []
+        younger: list[Any] = []
+        start, stop = self.capacity + i, self.capacity + j + 1
+        while start < stop:
+            if start & 1:
+                older.append(tree[start])
+                start += 1
+            if stop & 1:
+                stop -= 1
+                younger.append(tree[stop])
+            start >>= 1
+            stop >>= 1
+        agg: Any = EMPTY
+        for state in (*older, *reversed(younger)):
+            if state is not EMPTY:
+                agg = state if agg is EMPTY else self._combine(agg, state)
+        return self._result(agg)
+
     def __getitem__(self, slot: int) -> Any:
         """What a slot holds, EMPTY if nothing."""
         self._check(slot)

@@ -33,6 +33,10 @@ class Monoid(ABC):
     #: of every suffix of a page, which would take the square of it, and folds when it is asked
     grows: bool = False
 
+    #: whether `combine` gives the same whichever state comes first, but for the rounding of floats: then an
+    #: element that comes late needs no place among those that are in a state already
+    commutes: bool = False
+
     @abstractmethod
     def lift(self, value: Any) -> Any:
         """The state of one element. Refuses what is no element of this monoid, naming the value."""

@@ -46,6 +46,7 @@ class BloomFilter(ValueMonoid):
     """
 
     identity = 0
+    commutes = True
 
     def __init__(self, *fields: str, bits: int = 16384, hashes: int = 4) -> None:
         super().__init__(*fields)

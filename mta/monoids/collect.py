@@ -46,6 +46,7 @@ class CollectDistinct(ValueMonoid):
     """All different elements as a set."""
 
     identity: frozenset[Any] = frozenset()
+    commutes = True
     grows = True
 
     def check_row(self, row: Any) -> Any:

@@ -15,6 +15,7 @@ class MaxCount(ColumnarMonoid):
     """How often the greatest element occurs; 0 of nothing. A state is (maximum, count)."""
 
     identity = (None, 0)
+    commutes = True
     width = 2
     extreme: np.ufunc = np.maximum
 

@@ -46,6 +46,7 @@ class Fields(Monoid):
             )
         self.fields = tuple(dict.fromkeys(field for monoid in readers.values() for field in monoid.fields))
         self.grows = any(monoid.grows for monoid in monoids.values())
+        self.commutes = all(monoid.commutes for monoid in monoids.values())
         self.identity = {name: monoid.identity for name, monoid in monoids.items()}
         self._combines = tuple((name, monoid.combine) for name, monoid in monoids.items())
 

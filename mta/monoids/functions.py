@@ -28,6 +28,7 @@ class FunctionMonoid(Monoid):
         name: str | None = None,
         field: str | None = None,
         grows: bool = False,
+        commutes: bool = False,
     ) -> None:
         functions = {"combine": combine, "lift": lift, "lower": lower, "pack": pack, "unpack": unpack}
         for key, function in functions.items():
@@ -40,6 +41,7 @@ class FunctionMonoid(Monoid):
             raise TypeError(f"from_function(field=...) takes a str, got {field!r}")
         self.identity = identity
         self.grows = bool(grows)
+        self.commutes = bool(commutes)
         self.fields = () if field is None else (field,)
         self._combine, self._lift, self._lower = combine, lift, lower
         self._pack, self._unpack = pack, unpack
@@ -87,6 +89,7 @@ def from_function(
     name: str | None = None,
     field: str | None = None,
     grows: bool = False,
+    commutes: bool = False,
 ) -> FunctionMonoid:
     """A monoid out of an associative function of two states, which it must not change, and its identity.
 
@@ -95,7 +98,8 @@ def from_function(
     in a checkpoint, which is restored with the same name only; without one they are told by where they are
     defined and by their code, which another version of Python compiles otherwise. `field` names the element's
     field where elements are mappings. `grows` says that a state takes as much as the elements in it, as a
-    list of them does, so that a window does not keep many of them.
+    list of them does, so that a window does not keep many of them. `commutes` says that the order of the two
+    states does not matter.
     """
     return FunctionMonoid(
         combine,
@@ -107,4 +111,5 @@ def from_function(
         name=name,
         field=field,
         grows=grows,
+        commutes=commutes,
     )

@@ -50,6 +50,7 @@ class Mean(ColumnarMonoid):
     """The arithmetic mean; NaN of nothing. A state is (count, sum), the sum of whole numbers is exact."""
 
     identity: tuple[int, int | float] = (0, 0)
+    commutes = True
     width = 2
 
     def lift_row(self, row: Any) -> Any:
@@ -130,6 +131,7 @@ class _StdDev(ColumnarMonoid):
     """
 
     identity = (0, 0.0, 0.0)
+    commutes = True
     width = 3
 
     #: what is taken off the count before the sum of squares is divided by it

@@ -32,6 +32,7 @@ def _library() -> Any:
 
 class _Sketch(ValueMonoid):
     identity = None
+    commutes = True
 
     def __init__(self, *fields: str) -> None:
         super().__init__(*fields)

@@ -201,6 +201,7 @@ class Count(UfuncMonoid):
     """
 
     ufunc = np.add
+    commutes = True
     identity = 0
 
     def combine(self, older: Any, younger: Any) -> Any:
@@ -226,6 +227,7 @@ class Sum(UfuncMonoid):
     """The sum; of whole numbers it is exact."""
 
     ufunc = np.add
+    commutes = True
     identity = 0
 
     def combine(self, older: Any, younger: Any) -> Any:
@@ -239,6 +241,7 @@ class Product(UfuncMonoid):
     """The product; of whole numbers it is exact."""
 
     ufunc = np.multiply
+    commutes = True
     identity = 1
 
     def combine(self, older: Any, younger: Any) -> Any:
@@ -249,6 +252,7 @@ class Min(UfuncMonoid):
     """The least element; None of nothing."""
 
     ufunc = np.minimum
+    commutes = True
 
     def combine(self, older: Any, younger: Any) -> Any:
         if older is None or younger is None:
@@ -260,6 +264,7 @@ class Max(UfuncMonoid):
     """The greatest element; None of nothing."""
 
     ufunc = np.maximum
+    commutes = True
 
     def combine(self, older: Any, younger: Any) -> Any:
         if older is None or younger is None:
@@ -285,6 +290,7 @@ class FromUfunc(UfuncMonoid):
             raise TypeError(f"from_ufunc takes a ufunc of two inputs and one output, got {ufunc!r}")
         self.ufunc = ufunc
         self.identity = identity
+        self.commutes = self._commutes()
         self._lift = lift
         self._lower = lower
         parts = [ufunc.__name__ if name is None else name, repr(identity), *map(repr, self.fields)]
