@@ -12,7 +12,7 @@ for result in slicer.watermark(1700000120):
 | stream slicer, slice separators | `stream_slicer` |
 | slice manager, figure 4 | `slice_manager`; batches of tuples in `batches` |
 | aggregate store | `aggregate_store`: lazy and eager |
-| window manager | `window_manager`; what a query has given: `fixed`, `sessions`, `counted`, `content` |
+| window manager | `window_manager`, with what each query has given in `progress` |
 """
 
 from mta.slicing.content import ContentWindow, Delta, Punctuation

@@ -14,12 +14,19 @@ from mta.errors import MissingTime, OutOfOrderError
 from mta.monoids.base import Array, Monoid, required
 from mta.slicing.aggregate_store import AggregateStore, Eager, Lazy
 from mta.slicing.batches import Tuples, first_at, plain_rows, put
-from mta.slicing.content import ContentWindow
-from mta.slicing.queries import Queries, checked_queries
-from mta.slicing.slice_manager import SliceManager
+from mta.slicing.queries import (
+    Plan,
+    check_query,
+    checked_queries,
+    from_now_on,
+    from_oldest_slice,
+    progress_of,
+    with_query,
+    without_query,
+)
 from mta.slicing.stream import Stream
-from mta.slicing.stream_slicer import StreamSlicer
-from mta.slicing.window_manager import Result, Timed, WindowManager, progress_of, when
+from mta.slicing.stream_slicer import Query
+from mta.slicing.window_manager import Result, Timed, WindowManager, when
 from mta.slicing.windows import Time, Window, number, positive, positive_count
 from mta.turns import in_turn, in_use
 
@@ -72,7 +79,7 @@ class Slicer:
         self._horizon: Time = -math.inf
         self._late_dropped = 0
         self._busy = False
-        self._plan(checked_queries(queries))
+        self._plan = Plan.of(checked_queries(queries), monoid, self._in_order)
 
     # -- what it was made of ----------------------------------------------------------------------------
 
@@ -86,7 +93,7 @@ class Slicer:
 
     @property
     def queries(self) -> dict[str, Window]:
-        return {name: query.kind for name, query in self._queries.items()}
+        return {name: query.kind for name, query in self._plan.queries.items()}
 
     @property
     def lateness(self) -> float:
@@ -128,7 +135,7 @@ class Slicer:
         if (type(time) is not int and type(time) is not float) or not -MAX_TIME <= time <= MAX_TIME:
             time = _checked(time)
         state = self._lift(value)
-        mark = self._mark(value) if self._markers else None
+        mark = self._mark(value) if self._plan.markers else None
         key = None if self._by is None else self._key(value)
         stream = self._streams.get(key)
         if stream is None:
@@ -144,10 +151,10 @@ class Slicer:
             return early
         if not stream.arrivals:
             stream = stream.copy()
-            self._manager.add(stream, time, state, mark)
+            self._plan.manager.add(stream, time, state, mark)
             self._streams[key] = stream
         else:
-            self._manager.add(stream, time, state, mark)
+            self._plan.manager.add(stream, time, state, mark)
         return []
 
     @in_turn
@@ -158,8 +165,8 @@ class Slicer:
         if times is None:
             raise MissingTime("extend takes the times of the tuples: extend(values, times)")
         times = check_times(times, count)
-        rows = plain_rows(self._monoid, values) if self._markers or self._by is not None else None
-        marks = [self._mark(row) for row in rows] if rows is not None and self._markers else None
+        rows = plain_rows(self._monoid, values) if self._plan.markers or self._by is not None else None
+        marks = [self._mark(row) for row in rows] if rows is not None and self._plan.markers else None
         tuples = Tuples(self._layout, times, states, marks)
         dropped = 0
         if count and self._horizon > -math.inf:
@@ -197,7 +204,7 @@ class Slicer:
             due, after = self._windows.advance(stream, time, key)
             found += due
             # a key that has nothing any more is forgotten, unless its tuples are counted
-            if after.book.slices or after.pending or self._counts or self._by is None:
+            if after.book.slices or after.pending or self._plan.counts or self._by is None:
                 streams[key] = after
         if len(self._streams) > 1:
             found.sort(key=when)
@@ -210,40 +217,42 @@ class Slicer:
     # -- queries ----------------------------------------------------------------------------------------
 
     @in_turn
-    def add(self, name: str, kind: Window, *, history: bool = False) -> None:
-        """Registers a query. It sees the tuples after the youngest; with `history`, what slices allow.
+    def add(self, name: str, kind: Window, *, history: bool = False) -> Any:
+        """Registers a query, which sees the tuples after the youngest. Returns the time from which on.
 
         With history it begins with the oldest slice from which on its windows cut none.
         """
-        raise NotImplementedError
+        plan, streams = self._plan, self._streams.values()
+        check_query(plan.queries, name, kind)
+        upto = self._watermark
+        if history:
+            since, upto = from_oldest_slice(kind, plan.queries, streams, upto), -math.inf
+        else:
+            since = from_now_on(streams, upto)
+        query = Query(kind, since)
+        plan = Plan.of({**plan.queries, name: query}, self._monoid, self._in_order)
+        changed = {key: with_query(stream, name, query, upto) for key, stream in self._streams.items()}
+        # nothing is called from here on
+        self._plan, self._streams = plan, changed
+        return since
 
     @in_turn
     def remove(self, name: str) -> None:
         """Gives a query up. What was due of it and not given is lost."""
-        raise NotImplementedError
+        queries = dict(self._plan.queries)
+        if name not in queries:
+            raise KeyError(f"there is no query {name!r}; there are {sorted(queries)}")
+        del queries[name]
+        plan = Plan.of(queries, self._monoid, self._in_order)
+        changed = {key: without_query(stream, name) for key, stream in self._streams.items()}
+        # nothing is called from here on
+        self._plan, self._streams = plan, changed
 
     # -- inside -----------------------------------------------------------------------------------------
 
-    def _plan(self, queries: Queries) -> None:
-        """Makes what follows from the queries."""
-        self._queries = queries
-        self._markers = {
-            name: query.kind for name, query in queries.items() if isinstance(query.kind, ContentWindow)
-        }
-        counted = [query.kind for query in queries.values() if getattr(query.kind, "measure", "") == "count"]
-        self._counts = bool(counted)
-        self._manager = SliceManager(
-            self._monoid,
-            StreamSlicer(queries.values(), starts_only=self._in_order),
-            keeps_rows=bool(self._markers or counted) or not (self._monoid.commutes or self._in_order),
-            most=_most_rows(counted, bool(self._markers)),
-        )
-        self._edges = StreamSlicer(queries.values())
-
     def _new_stream(self) -> Stream:
         progress = {
-            name: progress_of(name, query.kind, query.since, self._watermark)
-            for name, query in self._queries.items()
+            name: progress_of(name, query, self._watermark) for name, query in self._plan.queries.items()
         }
         return Stream(self._store(self._monoid), progress, self._watermark)
 
@@ -251,7 +260,7 @@ class Slicer:
         """The stream with tuples more, and what triggers give out on the way."""
         old, stream = stream.book, stream.copy()
         if not self._triggered:
-            put(self._manager, stream, tuples)
+            put(self._plan.manager, stream, tuples)
             stream.book.lineage = old.lineage
             return stream, []
         early: list[Result] = []
@@ -264,7 +273,7 @@ class Slicer:
                 stream = self._passed(stream, key, times[start : start + 1].tolist()[0])
             boundary = self._boundary(stream, times, start)
             stop = self._stop(stream, tuples, newest, boundary, start)
-            put(self._manager, stream, tuples.part(start, stop))
+            put(self._plan.manager, stream, tuples.part(start, stop))
             start = stop
             full = self._every_tuples is not None and stream.since_trigger >= self._every_tuples
             if full or stream.youngest >= boundary:
@@ -278,7 +287,7 @@ class Slicer:
         if stream.arrivals and time >= stream.next_edge:
             stream = self._windows.pass_edges(stream, time, key)
         if not stream.arrivals or time >= stream.next_edge:
-            stream.next_edge = self._edges.coming_edge(time)
+            stream.next_edge = self._plan.edges.coming_edge(time)
         return stream
 
     def _boundary(self, stream: Stream, times: Array, start: int) -> Time:
@@ -310,7 +319,7 @@ class Slicer:
             )
 
     def _mark(self, value: Any) -> dict[str, Any]:
-        return {name: kind.mark(value) for name, kind in self._markers.items()}
+        return {name: kind.mark(value) for name, kind in self._plan.markers.items()}
 
     def _key(self, value: Any) -> Any:
         by = self._by
@@ -332,9 +341,8 @@ class Slicer:
         return {key: tuples.take(np.array(which)) for key, which in places.items()}
 
     def __repr__(self) -> str:
-        return (
-            f"<Slicer {self._name!r} of {self._monoid!r}, {len(self._queries)} queries, {self.slices} slices>"
-        )
+        held = f"{len(self._plan.queries)} queries, {self.slices} slices"
+        return f"<Slicer {self._name!r} of {self._monoid!r}, {held}>"
 
 
 def _checked(time: Any) -> Any:
@@ -354,9 +362,3 @@ def _checked_lateness(lateness: Any, in_order: Any) -> Any:
 
 def _column(time: Any) -> Array:
     return np.array([time])
-
-
-def _most_rows(counted: list[Any], by_content: bool) -> float:
-    """How many rows a slice has at most, where windows are made of rows and parts of slices."""
-    slides = [kind.slide for kind in counted]
-    return min([*slides, 512 if by_content else math.inf], default=math.inf)

@@ -7,12 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from mta.monoids.base import Monoid
-from mta.slicing.content import ContentProgress, ContentWindow
-from mta.slicing.counted import CountProgress
-from mta.slicing.fixed import EdgeProgress
-from mta.slicing.sessions import SessionProgress
+from mta.slicing.progress.edges import EdgeProgress
 from mta.slicing.stream import Due, Moment, Progress, Stream
-from mta.slicing.windows import EdgeWindow, Session, Sliding, Time, Window
+from mta.slicing.windows import Time
 
 #: So few slices are dropped as soon as they can be; of more, an eighth at a time.
 FEW = 256
@@ -131,18 +128,6 @@ class WindowManager:
         if count and (len(book.slices) < FEW or 8 * count >= len(book.slices)):
             after.progress = {name: one.without(after, count) for name, one in after.progress.items()}
             after.book = book.without(count)
-
-
-def progress_of(name: str, kind: Window, since: Time, upto: Time) -> Progress:
-    """What a query has given that was just registered, and whose windows up to a time are none of its."""
-    if isinstance(kind, Session):
-        return SessionProgress(kind, since)
-    if isinstance(kind, Sliding) and kind.measure == "count":
-        return CountProgress(kind, since)
-    if isinstance(kind, ContentWindow):
-        return ContentProgress(kind, name, since)
-    assert isinstance(kind, EdgeWindow)
-    return EdgeProgress(kind, since, upto)
 
 
 def when(entry: Timed) -> tuple[Time, int, Any]:

@@ -77,6 +77,13 @@ def known(scale: Any = 1) -> Any:
     return st.one_of(tumbling(scale), sliding(scale), sessions(scale), uneven)
 
 
+def steps(values: list[int]) -> tuple[int, int]:
+    a, b = 1, 0
+    for value in values:
+        a, b = a * (value + 2) % 10007, ((value + 2) * b + value * value) % 10007
+    return a, b
+
+
 #: monoids, and what they come to
 MONOIDS = {
     "sum": (monoids.Sum(), sum),
@@ -91,13 +98,6 @@ MONOIDS = {
             lift=lambda v: (v + 2, v * v),
             name="steps",
         ),
-        lambda values: _steps(values),
+        steps,
     ),
 }
-
-
-def _steps(values: list[int]) -> tuple[int, int]:
-    a, b = 1, 0
-    for value in values:
-        a, b = a * (value + 2) % 10007, ((value + 2) * b + value * value) % 10007
-    return a, b

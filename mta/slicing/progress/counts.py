@@ -77,17 +77,20 @@ class Numbered:
 class CountProgress:
     """The windows that were given and may still change, of all that end before number `upto`."""
 
-    __slots__ = ("given", "gone", "kind", "since", "upto")
+    __slots__ = ("final", "given", "gone", "kind", "since", "upto")
 
     def __init__(
         self,
         kind: Sliding,
         since: Time,
         upto: int = 0,
+        final: int = 0,
         gone: int = 0,
         given: dict[int, Signature] | None = None,
     ) -> None:
         self.kind, self.since, self.upto = kind, since, upto
+        #: the windows that end before this number cannot change
+        self.final = final
         #: how many of its tuples are in slices that the stream has dropped
         self.gone = gone
         self.given = given or {}
@@ -96,7 +99,7 @@ class CountProgress:
         tuples = Numbered(stream, self.since, self.gone)
         until = tuples.before(moment.watermark, or_at=True)
         late = [time for time in moment.late if time >= self.since]
-        changed = min(self.upto, tuples.before(late[0]) if late else self.upto)
+        changed = max(self.final, min(self.upto, tuples.before(late[0]))) if late else self.upto
         dues, given = [], dict(self.given)
         for start in self._starts(changed, until):
             end = start + self.kind.length
@@ -107,7 +110,7 @@ class CountProgress:
                 given[start] = signature
         final = tuples.before(moment.horizon, or_at=True)
         kept = {start: given[start] for start in given if start + self.kind.length > final}
-        return dues, type(self)(self.kind, self.since, max(until, self.upto), self.gone, kept)
+        return dues, type(self)(self.kind, self.since, max(until, self.upto), final, self.gone, kept)
 
     def early(self, stream: Stream) -> list[Due]:
         tuples = Numbered(stream, self.since, self.gone)
@@ -130,14 +133,15 @@ class CountProgress:
         gone = self.gone + sum(
             each.count for each in stream.book.slices[:dropped] if each.first >= self.since
         )
-        return type(self)(self.kind, self.since, self.upto, gone, self.given)
+        return type(self)(self.kind, self.since, self.upto, self.final, gone, self.given)
 
     def saved(self) -> Any:
-        return [self.upto, self.gone, list(self.given.items())]
+        return [self.upto, self.final, self.gone, list(self.given.items())]
 
     def loaded(self, saved: Any) -> Self:
-        upto, gone, given = saved
-        return type(self)(self.kind, self.since, upto, gone, {start: tuple(each) for start, each in given})
+        upto, final, gone, given = saved
+        given = {start: tuple(each) for start, each in given}
+        return type(self)(self.kind, self.since, upto, final, gone, given)
 
     def _starts(self, after: int, until: float) -> Any:
         """The starts of the windows with after < end <= until."""
