@@ -54,7 +54,15 @@ def batch_rows(monoid: Monoid, values: Any) -> list[Any]:
 def as_array(column: Any) -> Array:
     """A column as an array that nobody else has. Refuses missing values that an array would not show."""
     _refuse_missing(column)
-    return np.array(column) if hasattr(column, "__array__") else column_of(list(column))
+    if hasattr(column, "__array__"):
+        return np.array(column)
+    values = list(column)
+    array = column_of(values)
+    if array.dtype.kind == "f":
+        large = np.flatnonzero(~((array >= -(2.0**63)) & (array < 2.0**63))).tolist()
+        if any(type(values[row]) is int for row in large):  # which is refused, also beside real numbers
+            return np.fromiter(values, dtype=object, count=len(values))
+    return array
 
 
 def _listed(monoid: Monoid, column: Any) -> list[Any]:

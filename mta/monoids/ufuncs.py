@@ -129,16 +129,16 @@ class UfuncMonoid(ColumnarMonoid):
 
     def combine_columns(self, older: Columns, younger: Columns) -> Columns:
         a, b = alike((*older, *younger))
-        if not self._pair_fits(a, b):
-            return (_settled(self._exact()(a.astype(object), b.astype(object))),)
         with quiet():
+            if not self._pair_fits(a, b):
+                return (_settled(self._exact()(a.astype(object), b.astype(object))),)
             return (_settled(self.ufunc(a, b)),)
 
     def prefix_columns(self, states: Columns) -> Columns:
         (column,) = states
-        if not self._run_fits(column):
-            return (_settled(self._exact().accumulate(column.astype(object), dtype=object)),)
         with quiet():
+            if not self._run_fits(column):
+                return (_settled(self._exact().accumulate(column.astype(object), dtype=object)),)
             return (_settled(self.ufunc.accumulate(column)),)
 
     def suffix_columns(self, states: Columns) -> Columns:
@@ -149,9 +149,9 @@ class UfuncMonoid(ColumnarMonoid):
 
     def fold_columns(self, states: Columns) -> Columns:
         (column,) = states
-        if not self._run_fits(column):
-            return (column_of([functools.reduce(self.combine_values, column.tolist())]),)
         with quiet():
+            if not self._run_fits(column):
+                return (column_of([functools.reduce(self.combine_values, column.tolist())]),)
             return (_settled(self.ufunc.reduce(column, keepdims=True)),)
 
     def _commutes(self) -> bool:
