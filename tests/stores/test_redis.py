@@ -23,7 +23,7 @@ from stores import (
     page_prefix,
     pages_of,
 )
-from stores.redis_connections import Server
+from stores.redis.server import Server
 from stores.testing import StoreContract
 
 redis = pytest.importorskip("redis")

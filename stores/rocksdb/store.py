@@ -1,10 +1,11 @@
-"""A store in a directory of this machine: `rocksdb:///var/lib/windows`, on RocksDB. One process at a time."""
+"""The store itself: which keys its calls read and write, and what stands in their way."""
 
 from __future__ import annotations
 
 import os
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar, TypeVar
 from urllib.parse import quote, unquote
@@ -14,9 +15,11 @@ import rocksdict
 from stores.base import Store, Token, new_token
 from stores.errors import Conflict, StoreConfigError, StoreError, StoreFull, StoreUnavailable
 from stores.names import page_key
-from stores.patience import Budget
-from stores.rocksdb_database import Database, Forked, enter, leave
-from stores.rocksdb_directory import PAGE, ROOT, InUse, scan
+from stores.patience import Budget, Patience, Patient
+from stores.rocksdb.database import Database
+from stores.rocksdb.directory import InUse
+from stores.rocksdb.layout import PAGE, ROOT, scan
+from stores.rocksdb.sharing import Forked, enter, leave
 from stores.urls import parse_bool, parse_number, split_url, within
 
 T = TypeVar("T")
@@ -29,8 +32,41 @@ READ_ONLY = ("Read-only file system", "Permission denied", "Operation not permit
 FULL = ("No space left on device", "Disk quota exceeded", "File too large", "Writer has previous error")
 
 
+@dataclass(frozen=True)
+class OpeningFailures:
+    """What keeps a process from a directory."""
+
+    directory: str
+
+    errors = (InUse, Forked)
+
+    def final(self, call: str, error: Exception) -> StoreError | None:
+        if isinstance(error, InUse):
+            return None
+        return StoreUnavailable(
+            f"{call}: the directory {self.directory} was open when this process was forked: close the store "
+            "before a fork, or start processes by spawn"
+        )
+
+    def gave_up(self, call: str, error: Exception, budget: Budget) -> StoreError:  # noqa: ARG002
+        return StoreUnavailable(
+            f"{call}: the directory {self.directory} is open in another process ({budget.spent()}): close it "
+            "there, wait longer by patience=, or use another directory"
+        )
+
+
 class RocksDBStore(Store):
-    """A relative directory is written `rocksdb:directory`, and is made absolute at once."""
+    """`rocksdb:///var/lib/windows`. A relative directory, `rocksdb:directory`, is made absolute at once.
+
+    The database is made by the first call that needs it. One process at a time can have it open.
+
+    >>> import tempfile
+    >>> from stores import open_store
+    >>> with tempfile.TemporaryDirectory() as directory, open_store(f"rocksdb://{directory}") as store:
+    ...     store.put_many({"key": b"value"})
+    ...     store.get_many(["key"])
+    [b'value']
+    """
 
     exclusive = True
     #: patience: seconds that a call waits for another process to close the directory
@@ -42,7 +78,6 @@ class RocksDBStore(Store):
 
     def __init__(self, url: str, **options: Any) -> None:
         super().__init__(url, **options)
-        self._patience: float = self._options.get("patience", 0.0)
         self._create: bool = self._options.get("create", True)
         parts = split_url(url)
         if parts.netloc or not parts.path:
@@ -51,6 +86,9 @@ class RocksDBStore(Store):
             )
         self._directory = os.path.realpath(unquote(parts.path))
         self._url = f"rocksdb://{quote(self._directory)}"
+        self._patient = Patient(
+            Patience.of(self._options, 0.0), OpeningFailures(self._directory), self._check_open
+        )
 
     # Pages
 
@@ -152,7 +190,7 @@ class RocksDBStore(Store):
         caller = threading.get_ident()
         try:
             try:
-                return action(self._enter(call, caller))
+                return action(self._patient.call(call, lambda _: self._enter(call, caller)))
             finally:
                 leave(self._directory, caller)
         except StoreError:
@@ -162,6 +200,9 @@ class RocksDBStore(Store):
                 raise  # rocksdict raises plain exceptions; anything else is a mistake of ours
             raise self._explained(call, str(error)) from error
 
+    def _enter(self, call: str, caller: int) -> Database:
+        return enter(self._directory, self._create, (self, caller), lambda: self._check_open(call))
+
     def _explained(self, call: str, text: str) -> StoreError:
         where = f"{call}: the directory {self._directory}"
         if any(reason in text for reason in FULL):
@@ -169,25 +210,6 @@ class RocksDBStore(Store):
         if any(reason in text for reason in READ_ONLY):
             return StoreFull(f"{where} cannot be written by this user: {text}")
         return StoreError(f"{where}: {text}")
-
-    def _enter(self, call: str, caller: int) -> Database:
-        """The database, once no other process has it open, or an error when patience ends."""
-        budget = Budget(self._patience)
-        while True:
-            try:
-                return enter(self._directory, self._create, (self, caller), lambda: self._check_open(call))
-            except Forked:
-                raise StoreUnavailable(
-                    f"{call}: the directory {self._directory} was open when this process was forked: close "
-                    "the store before a fork, or start processes by spawn"
-                ) from None
-            except InUse:
-                if not budget.again():
-                    raise StoreUnavailable(
-                        f"{call}: the directory {self._directory} is open in another process "
-                        f"({budget.spent()}): close it there, wait longer by patience=, or use another "
-                        "directory"
-                    ) from None
 
     def close(self) -> None:
         """Closing again ends what an interrupt left undone."""

@@ -1,141 +1,26 @@
-"""Which server gets a command: the only one, the one that Sentinels name, or the one with the key's slot."""
+"""The servers of a cluster, and which of them has which slots."""
 
 from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import redis
 from redis.crc import key_slot
-from redis.exceptions import AskError, AuthenticationError, ClusterDownError, MovedError, ResponseError
+from redis.exceptions import AskError, AuthenticationError, ClusterDownError, MovedError
 
-from stores.errors import StoreConfigError
 from stores.patience import Budget
-from stores.redis_connections import Command, Server, Settings
-
-Address = tuple[str, int]
-Check = Callable[[], None] | None
+from stores.redis.line import Command, Settings
+from stores.redis.routes import UNREACHABLE, Address, Check, checked, share
+from stores.redis.server import Server
 
 SLOTS = 16384
 REDIRECTS = 5
-#: Seconds to ask one server where others are, at least, before the next one is asked.
-ASKING_TIME = 1.0
 #: A host that a server does not know of itself: it is the one that was asked.
 UNTOLD = (None, b"", b"?")
 ASKING: Command = ("ASKING",)
-UNREACHABLE = (redis.ConnectionError, redis.TimeoutError)
-
-
-class Route(Protocol):
-    """Where commands go. Their first key is what decides, and is their second word, or the fourth of EVAL."""
-
-    one_key_each: bool
-
-    def run(
-        self, commands: Sequence[Command], budget: Budget, *, replicas: int = 0, check: Check = None
-    ) -> list[Any]:
-        """The replies; raises the first that is an error."""
-
-    def servers(self, budget: Budget) -> list[Server]:
-        """Those that have all keys together."""
-
-    def layout(self, budget: Budget) -> tuple[str, ...]:
-        """Which server has what, to compare."""
-
-    def verify(self, budget: Budget) -> None:
-        """Sees whether the servers that were written to are still the same."""
-
-    def failed(self) -> None:
-        """After an error that passes: the servers may have other roles by now."""
-
-    def close(self) -> None: ...
-
-
-class OneServer:
-    """A server whose address does not change."""
-
-    one_key_each = False
-
-    def __init__(self, address: Address, settings: Settings) -> None:
-        self._server = Server(*address, settings)
-
-    def run(
-        self, commands: Sequence[Command], budget: Budget, *, replicas: int = 0, check: Check = None
-    ) -> list[Any]:
-        (server,) = self.servers(budget)
-        return checked(server.run(commands, budget, replicas=replicas, check=check))
-
-    def servers(self, budget: Budget) -> list[Server]:  # noqa: ARG002
-        return [self._server]
-
-    def layout(self, budget: Budget) -> tuple[str, ...]:  # noqa: ARG002
-        return ()
-
-    def verify(self, budget: Budget) -> None:
-        (server,) = self.servers(budget)
-        server.run((), budget)
-
-    def failed(self) -> None:
-        pass
-
-    def close(self) -> None:
-        self._server.close()
-
-
-class Sentinel(OneServer):
-    """The server that Sentinels name as the master of a service."""
-
-    def __init__(
-        self, sentinels: Iterable[Address], service: str, settings: Settings, asking: Settings
-    ) -> None:
-        self._sentinels = [Server(*address, asking) for address in sentinels]
-        self._service = service
-        self._settings = settings
-        self._lock = threading.Lock()
-        self._master: Server | None = None
-        self._sure = False
-
-    def servers(self, budget: Budget) -> list[Server]:
-        with self._lock:
-            if self._master is None or not self._sure:
-                address = self._named(budget)
-                if self._master is None or (self._master.host, self._master.port) != address:
-                    if self._master is not None:
-                        self._settings.changed()
-                        self._master.close()
-                    self._master = Server(*address, self._settings)
-                self._sure = True
-            return [self._master]
-
-    def _named(self, budget: Budget) -> Address:
-        unknown, failure = 0, None
-        for sentinel in list(self._sentinels):
-            question = ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._service)
-            try:
-                (answer,) = checked(sentinel.run([question], _share(budget, len(self._sentinels))))
-            except AuthenticationError:
-                raise
-            except UNREACHABLE as error:
-                failure = error
-                continue
-            if answer is not None:
-                self._sentinels.remove(sentinel)  # the one that answers is asked first the next time
-                self._sentinels.insert(0, sentinel)
-                return answer[0].decode(), int(answer[1])
-            unknown += 1
-        if failure is None:
-            raise StoreConfigError(f"none of {unknown} Sentinels knows a service {self._service!r}")
-        raise redis.ConnectionError(f"no Sentinel names a master of {self._service!r}: {failure}")
-
-    def failed(self) -> None:
-        self._sure = False
-
-    def close(self) -> None:
-        for server in (*self._sentinels, self._master):
-            if server is not None:
-                server.close()
 
 
 class Cluster:
@@ -245,7 +130,7 @@ class Cluster:
         to_ask = self._to_ask()
         for address in to_ask:
             try:
-                (slots,) = self._server(address).run([("CLUSTER", "SLOTS")], _share(budget, len(to_ask)))
+                (slots,) = self._server(address).run([("CLUSTER", "SLOTS")], share(budget, len(to_ask)))
             except AuthenticationError:
                 raise
             except UNREACHABLE as error:
@@ -280,18 +165,5 @@ class Cluster:
             self._settings.changed()
 
 
-def _share(budget: Budget, servers: int) -> Budget:
-    """For one of several servers, any of which will do."""
-    return budget.within(max(ASKING_TIME, budget.left / servers))
-
-
 def _primaries(owners: Iterable[Address | None]) -> list[Address]:
     return sorted({owner for owner in owners if owner is not None})
-
-
-def checked(replies: list[Any]) -> list[Any]:
-    """Replies of which none is an error."""
-    for reply in replies:
-        if isinstance(reply, ResponseError):
-            raise reply
-    return replies

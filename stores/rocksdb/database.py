@@ -1,17 +1,16 @@
-"""One open directory of RocksDB, shared by all stores of this process that name it."""
+"""One open directory of RocksDB: what is written there and how, and what is given back to the disk."""
 
 from __future__ import annotations
 
-import ctypes
-import os
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import rocksdict
 
-from stores.rocksdb_directory import COMMITS, PAGE, Change, Commits, open_directory, scan
+from stores.rocksdb.commits import Change, Commits
+from stores.rocksdb.directory import open_directory
+from stores.rocksdb.layout import COMMITS, PAGE, scan
 
 #: Pages go through the log where roots are swapped at least this often, in bytes of pages. The log costs more
 #: than all else of a write, but without it a swap has to flush what was put before it.
@@ -22,10 +21,6 @@ TIDY_BYTES = 32 << 20
 
 #: What lives in a directory that is closed is moved together if it is no more: it takes about a second.
 QUICK_BYTES = 256 << 20
-
-
-class Forked(Exception):
-    """The directory was open when this process was forked, and its lock is the parent's."""
 
 
 class Database:
@@ -147,53 +142,6 @@ class Database:
                 self.rocks.close()
             finally:
                 self._mark.close()
-
-
-_databases: dict[str, Database] = {}
-_inherited: set[str] = set()
-_lock = threading.Lock()
-
-
-def enter(directory: str, create: bool, users: tuple[object, ...], check: Callable[[], object]) -> Database:
-    """The database in a directory, open until its last user has left. Raises what the check does."""
-    with _lock:
-        check()
-        if directory in _inherited:
-            raise Forked(directory)
-        database = _databases.get(directory)
-        if database is None:
-            database = _databases[directory] = Database(directory, create)
-        database.users.update(users)
-        return database
-
-
-def leave(directory: str, *users: object) -> None:
-    """Closes the database if nobody else uses it. Who is no user leaves too."""
-    with _lock:
-        database = _databases.get(directory)
-        if database is None:
-            return
-        try:
-            database.users.difference_update(users)
-        finally:
-            if not database.users:
-                try:
-                    del _databases[directory]
-                finally:
-                    database.close()
-
-
-def _forget_after_fork() -> None:
-    # RocksDB's threads stay in the parent, and closing the child's copy would wait for them: never free it.
-    global _lock
-    for directory, database in _databases.items():
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(database))
-        _inherited.add(directory)
-    _databases.clear()
-    _lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_forget_after_fork)
 
 
 def _unlogged() -> Any:

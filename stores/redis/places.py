@@ -7,7 +7,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from stores.errors import StoreConfigError
-from stores.redis_routes import Address
+from stores.redis.routes import Address
 from stores.urls import split_url, without_password
 
 HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[\w-]{1,63}(?:\.[\w-]{1,63})*\.?)(?::([0-9]{1,5}))?")
