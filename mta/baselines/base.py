@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from mta.checks import MAX_TIME, Clock, check_batch_times, check_time
 from mta.core.states import result_array
@@ -23,7 +23,8 @@ class Baseline(ABC):
 
     An algorithm keeps the states of the elements and answers `_insert`, `_evict`, `_head` and `_aggregate`.
     It never combines with the identity: an empty part of a window is left out, as the papers' helper
-    functions do. If an operator raises, the operation that called it leaves the window as it was.
+    functions do. If an operator raises, the `insert`, `evict` or `query` that called it leaves the window as
+    it was; the other calls are several of these, and those before the failure have happened.
 
     The aggregate is kept until the window changes (section 5.2 of the MTA paper), so that asking again
     combines nothing.
@@ -41,14 +42,14 @@ class Baseline(ABC):
         "_limited",
         "_limits",
         "_lower",
+        "_monoid",
         "_only_count",
         "_only_whole_span",
+        "_policy",
         "_predicates",
         "_row",
         "_times",
         "_youngest",
-        "monoid",
-        "policy",
     )
 
     def __init__(self, monoid: Monoid, policy: Policy | None = None) -> None:
@@ -56,8 +57,7 @@ class Baseline(ABC):
             raise TypeError(f"{type(self).__name__} takes a Monoid, got {monoid!r}")
         if policy is not None and not isinstance(policy, Policy):
             raise TypeError(f"{type(self).__name__} takes a Policy or None as its policy, got {policy!r}")
-        self.monoid = monoid
-        self.policy = policy
+        self._monoid, self._policy = monoid, policy
         # Plain attributes, and None for what the monoid leaves as it is: an insertion touches all of these.
         self._combine = monoid.combine
         self._identity = monoid.identity
@@ -80,6 +80,14 @@ class Baseline(ABC):
         self._kept: Any = UNKNOWN
         #: entries of `_times` whose element has left out of turn; only ReactiveAggregator has any
         self._holes = 0
+
+    @property
+    def monoid(self) -> Monoid:
+        return self._monoid
+
+    @property
+    def policy(self) -> Policy | None:
+        return self._policy
 
     # -- what an algorithm is -----------------------------------------------------------------------------
 
@@ -289,6 +297,9 @@ class Baseline(ABC):
     def youngest(self) -> Any:
         """The time of the youngest element, None when there is none."""
         return self._times[-1] if self._times else None
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError(f"a {type(self).__name__} can be neither copied nor pickled: make a second one")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.monoid!r} of {len(self)} elements, policy {self.policy!r}>"

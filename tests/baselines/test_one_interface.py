@@ -1,5 +1,8 @@
 """Any algorithm runs where another one did: only the name changes."""
 
+import copy
+import pickle
+
 import pytest
 
 from mta import AmortizedMTA, LogMTA, baselines, monoids, policies
@@ -45,6 +48,20 @@ def fold(monoid, values):
     for value in values:
         state = monoid.combine(state, monoid.lift(value))
     return state
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda algorithm: algorithm.__name__)
+def test_what_a_window_is_made_of_stays(algorithm):
+    window = algorithm(monoids.Sum(), policies.CountWindow(2))
+    window.extend(VALUES)
+    with pytest.raises(AttributeError):
+        window.policy = policies.CountWindow(9)
+    with pytest.raises(AttributeError):
+        window.monoid = monoids.Max()
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="neither copied nor pickled"):
+            copied(window)
+    assert window.push(1) == VALUES[-1] + 1
 
 
 BAD = {
