@@ -54,6 +54,24 @@ def _check_text(what: str, text: object, limit: int, stored: Callable[[str], str
     return text
 
 
+def stored_key(stored: str | bytes) -> str | None:
+    """A key as it stands in a store, or None if no store could have put it there."""
+    try:
+        return check_key(stored if isinstance(stored, str) else stored.decode())
+    except ValueError:
+        return None
+
+
+def stored_name(stored: str | bytes) -> str | None:
+    """The same for a name that stands there escaped."""
+    try:
+        escaped = stored if isinstance(stored, str) else stored.decode()
+        name = check_name(unescape_name(escaped))
+    except ValueError:
+        return None
+    return name if escape_name(name) == escaped else None
+
+
 def page_key(prefix: str, index: int) -> str:
     """Fixed width, so that keys sort as their indices do."""
     return f"{prefix}{index:016x}"

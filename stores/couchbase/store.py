@@ -29,6 +29,10 @@ class CouchbaseStore(Store):
     A call fails when the server gave no answer for `patience` seconds, 10 by default; one of many megabytes
     takes the time that it takes, as long as it goes on. `timeout` is for one request in it, `connect_timeout`
     for one attempt to connect, both 5.
+
+    >>> from stores import open_store
+    >>> open_store("couchbase://user:secret@one,two/windows", patience=30)  # connects when it is used
+    CouchbaseStore('couchbase://user@one,two/windows')
     """
 
     shared_across_hosts = True

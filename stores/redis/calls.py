@@ -57,16 +57,20 @@ class Calls:
             call, lambda route, budget: route.run(commands, budget, replicas=replicas, check=check)
         )
 
-    def scan(self, call: str, pattern: bytes) -> Iterator[list[bytes]]:
-        """Keys that move between servers while these are asked are found the second time at the latest."""
+    def scan(self, call: str, pattern: bytes, kind: str) -> Iterator[list[bytes]]:
+        """The keys of one kind of value.
+
+        Those that move between servers while these are asked are found the second time at the latest.
+        """
         layout = self.call(call, lambda route, budget: route.layout(budget))
-        yield from self._scan_once(call, pattern)
+        yield from self._scan_once(call, pattern, kind)
         now = self.call(call, lambda route, budget: route.layout(budget))
         if now != layout or any("[" in line for line in now):
-            yield from self._scan_once(call, pattern)
+            yield from self._scan_once(call, pattern, kind)
 
-    def _scan_once(self, call: str, pattern: bytes) -> Iterator[list[bytes]]:
+    def _scan_once(self, call: str, pattern: bytes, kind: str) -> Iterator[list[bytes]]:
         """A cursor means nothing to another server: if one is replaced, all are asked again."""
+        which: Command = ("MATCH", pattern, "TYPE", kind)
         changes = None
         while changes != self.changes:
             servers = self.call(call, lambda route, budget: route.servers(budget))
@@ -75,7 +79,7 @@ class Calls:
                 cursor: bytes | None = b"0"
                 while cursor is not None and changes == self.changes:
                     self._check_open(call)
-                    cursor, keys = self.call(call, _scanning(server, cursor, pattern))
+                    cursor, keys = self.call(call, _scanning(server, cursor, which))
                     if keys:
                         yield keys
 
@@ -114,12 +118,12 @@ os.register_at_fork(after_in_child=_forget_after_fork)
 
 
 def _scanning(
-    server: Server, cursor: bytes, pattern: bytes
+    server: Server, cursor: bytes, which: Command
 ) -> Callable[[Route, Budget], tuple[bytes | None, list[bytes]]]:
     """One step of a scan, and the cursor of the next one or None."""
 
     def scan(_: Route, budget: Budget) -> tuple[bytes | None, list[bytes]]:
-        (reply,) = checked(server.run([("SCAN", cursor, "MATCH", pattern, "COUNT", SCAN_COUNT)], budget))
+        (reply,) = checked(server.run([("SCAN", cursor, *which, "COUNT", SCAN_COUNT)], budget))
         following, keys = reply
         return (None if following == b"0" else following), keys
 

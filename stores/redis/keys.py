@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from zlib import crc32
 
-from stores.names import escape_name, unescape_name
+from stores.names import escape_name, stored_key, stored_name
 
 PAGE = b"mta:page:"
 ROOT = b"mta:root:{"
@@ -29,8 +29,10 @@ class Keys:
         slot = b"%d:%b" % (crc32(named) % self.spread, window)
         return b"%b{%08x}%b" % (self._prefix, crc32(slot), named)
 
-    def key_of(self, page: bytes) -> str:
-        return page[len(self._prefix) + self._tag_length :].decode()
+    def key_of(self, page: bytes) -> str | None:
+        """None if nobody could have written it here."""
+        key = stored_key(page[len(self._prefix) + self._tag_length :])
+        return key if key is not None and self.page(key) == page else None
 
     def pages_like(self, prefix: str) -> bytes:
         tag = b"{????????}" if self.spread else b""
@@ -39,8 +41,9 @@ class Keys:
     def root(self, name: str) -> bytes:
         return b"%b%b}" % (ROOT, escape_name(name).encode())
 
-    def name_of(self, root: bytes) -> str:
-        return unescape_name(root[len(ROOT) : -1].decode())
+    def name_of(self, root: bytes) -> str | None:
+        name = stored_name(root[len(ROOT) : -1])
+        return name if name is not None and self.root(name) == root else None
 
     def roots_like(self, prefix: str) -> bytes:
         return ROOT + _literally(escape_name(prefix).encode()) + b"*"

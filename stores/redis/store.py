@@ -110,9 +110,11 @@ class RedisStore(Store):
             self._calls.call("delete_many", delete)
 
     def _list_keys(self, prefix: str) -> Iterator[str]:
-        for pages in self._calls.scan("list_keys", self._keys.pages_like(prefix)):
+        for pages in self._calls.scan("list_keys", self._keys.pages_like(prefix), "string"):
             for page in pages:
-                yield self._keys.key_of(page)
+                key = self._keys.key_of(page)
+                if key is not None:
+                    yield key
 
     # Roots
 
@@ -127,7 +129,8 @@ class RedisStore(Store):
         roots: list[tuple[bytes, Token] | None] = []
         for name, (data, token, spread) in zip(names, self._in_chunks(call, commands), strict=True):
             if token is not None and (spread or b"") != self._keys.mark:
-                raise self._spread_otherwise(call, name, f"with spread={(spread or b'0').decode()}")
+                told = (spread or b"0").decode(errors="backslashreplace")
+                raise self._spread_otherwise(call, name, f"with spread={told}")
             roots.append(None if token is None else (data or b"", token))
         return roots
 
@@ -163,11 +166,12 @@ class RedisStore(Store):
         return "EVAL", DELETE, 1, self._keys.root(name), expected_token
 
     def _list_roots(self, prefix: str) -> Iterator[str]:
-        for roots in self._calls.scan("list_roots", self._keys.roots_like(prefix)):
+        for roots in self._calls.scan("list_roots", self._keys.roots_like(prefix), "hash"):
             found = self._calls.run("list_roots", [("HGET", root, "spread") for root in roots])
             for root, mark in zip(roots, found, strict=True):
-                if (mark or b"") == self._keys.mark:
-                    yield self._keys.name_of(root)
+                name = self._keys.name_of(root)
+                if name is not None and (mark or b"") == self._keys.mark:
+                    yield name
 
     def _spread_otherwise(self, call: str, name: str, how: str) -> StoreConfigError:
         return StoreConfigError(

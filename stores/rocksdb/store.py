@@ -14,7 +14,7 @@ import rocksdict
 
 from stores.base import Store, Token, new_token
 from stores.errors import Conflict, StoreConfigError, StoreError, StoreFull, StoreUnavailable
-from stores.names import page_key
+from stores.names import check_key, check_name, page_key
 from stores.patience import Budget, Patience, Patient
 from stores.rocksdb.database import Database
 from stores.rocksdb.directory import InUse
@@ -120,7 +120,7 @@ class RocksDBStore(Store):
         self._call("delete_range", lambda database: database.delete_range(first, end))
 
     def _list_keys(self, prefix: str) -> Iterator[str]:
-        return self._scan("list_keys", PAGE, prefix)
+        return self._scan("list_keys", PAGE, prefix, check_key)
 
     # Roots
 
@@ -169,9 +169,9 @@ class RocksDBStore(Store):
         return self._call("delete_roots", delete)
 
     def _list_roots(self, prefix: str) -> Iterator[str]:
-        return self._scan("list_roots", ROOT, prefix)
+        return self._scan("list_roots", ROOT, prefix, check_name)
 
-    def _scan(self, call: str, kind: bytes, prefix: str) -> Iterator[str]:
+    def _scan(self, call: str, kind: bytes, prefix: str, check: Callable[[object], str]) -> Iterator[str]:
         first = start = kind + prefix.encode()
 
         def some(database: Database) -> list[bytes]:
@@ -180,7 +180,9 @@ class RocksDBStore(Store):
 
         while keys := self._call(call, some):
             for key in keys:
-                yield key[len(kind) :].decode()
+                found = _found(key[len(kind) :], check)
+                if found is not None:
+                    yield found
             start = keys[-1] + b"\0"
             self._check_open(call)
 
@@ -237,3 +239,11 @@ def _data_and_token(stored: bytes | None) -> tuple[bytes, Token] | None:
 
 def _token(stored: bytes | None) -> bytes | None:
     return None if stored is None else stored[:TOKEN_BYTES]
+
+
+def _found(stored: bytes, check: Callable[[object], str]) -> str | None:
+    """A key or name, or None if no store could have put it there."""
+    try:
+        return check(stored.decode())
+    except ValueError:
+        return None

@@ -15,11 +15,22 @@ from stores.wrapper import WrapperStore
 
 T = TypeVar("T")
 
+WRITES = frozenset({"put_many", "delete_many", "delete_range", "swap_root", "delete_root", "delete_roots"})
+
 
 class FaultyStore(WrapperStore):
     """Raises StoreUnavailable instead of a call, or after it: then it was done and only its reply is lost.
 
     `fails` is a probability, drawn from `seed`, or a function of the call's name and its number from 1 on.
+
+    >>> from stores import open_store
+    >>> store = FaultyStore(open_store("memory:"), lambda call, number: number == 2, after=True)
+    >>> store.put_many({"a": b"1"})
+    >>> store.put_many({"b": b"2"})
+    Traceback (most recent call last):
+    stores.errors.StoreUnavailable: put_many: memory: did not answer after 1 try: injected fault in call 2
+    >>> store.get_many(["a", "b"])
+    [b'1', b'2']
     """
 
     def __init__(
@@ -52,6 +63,14 @@ class WriteOnceStore(WrapperStore):
     """Refuses another value under a key that was ever put, deleted or not: a late write could bring it back.
 
     What it refused is in `refused`, since a refusal in the background may go unheard.
+
+    >>> from stores import open_store
+    >>> store = WriteOnceStore(open_store("memory:"))
+    >>> store.put_many({"key": b"1"})
+    >>> store.delete_many(["key"])
+    >>> store.put_many({"key": b"2"})
+    Traceback (most recent call last):
+    AssertionError: 'key' was put before, with another value
     """
 
     def __init__(self, inner: Store) -> None:
@@ -75,6 +94,16 @@ class LateStore(WrapperStore):
 
     So it is when a connection breaks whose bytes are still on their way. `late` is a probability, drawn from
     `seed`, or a function of the call's name and its number from 1 on; `deliver` does what is still waiting.
+
+    >>> from stores import open_store
+    >>> store = LateStore(open_store("memory:"), lambda call, number: number == 1)
+    >>> store.put_many({"key": b"first"})
+    Traceback (most recent call last):
+    stores.errors.StoreUnavailable: put_many: memory: did not answer after 1 try: it may be done later
+    >>> store.put_many({"key": b"second"})
+    >>> store.deliver()
+    >>> store.get_many(["key"])
+    [b'first']
     """
 
     def __init__(self, inner: Store, late: float | Callable[[str, int], bool], *, seed: int = 0) -> None:
@@ -90,7 +119,7 @@ class LateStore(WrapperStore):
         with self._lock:
             self._number += 1
             late = self.late(call, self._number) if callable(self.late) else self._random.random() < self.late
-            late = late and call in ("put_many", "delete_many", "delete_range", "swap_root", "delete_root")
+            late = late and call in WRITES
             if late:
                 self.waiting.append(action)
                 raise StoreUnavailable(f"{call}: {self.url} did not answer after 1 try: it may be done later")
