@@ -13,7 +13,7 @@ from mta.policies import Policy
 from spark_integration.call.frames import Closed
 from spark_integration.call.naming import Named, numbered, numbered_schema, place
 from spark_integration.call.plan import Plan
-from spark_integration.call.planning import make_plan, with_results
+from spark_integration.call.planning import check_sorted, make_plan, with_results
 from spark_integration.call.workers import check_local_workers, for_workers
 from spark_integration.errors import RollingError
 from spark_integration.metrics import Metrics, with_metrics
@@ -144,6 +144,7 @@ def _inputs(aggregates: Any) -> list[str]:
 
 
 def _rolling_batch(named: Named, plan: Plan, metrics: Metrics | None) -> DataFrame:
+    check_sorted(plan)
     df = numbered(named.df)
     keys = [place(key.index) for key in plan.keys]
     order = [place(each.index) for each in plan.order]

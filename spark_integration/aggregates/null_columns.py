@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from mta import monoids
 from mta.monoids.base import Array, ColumnarMonoid, Columns
 from mta.monoids.fields import ColumnFields
 from mta.monoids.ufuncs import quiet
 from spark_integration.aggregates.inputs import are_valid
-from spark_integration.aggregates.nan import UNCHECKED
+from spark_integration.aggregates.traits import SqlTraits
 
 #: Ends the name of the column that says which of an aggregate's results are not null.
 PRESENT = "\0present"
@@ -28,14 +27,16 @@ class Nullable(ColumnarMonoid):
     Its `lower_columns` gives a mapping: results, and under `PRESENT` which of them are not null.
     """
 
-    def __init__(self, inner: ColumnarMonoid, fields: Sequence[str], *, skips: Sequence[int]) -> None:
+    def __init__(
+        self, inner: ColumnarMonoid, fields: Sequence[str], traits: SqlTraits, *, skips: Sequence[int]
+    ) -> None:
         self.arity = len(fields)
         super().__init__(*fields)
         self.inner = inner
         self._skips = tuple(skips)
         self.width = inner.width + 1
         self.identity = (*(0,) * inner.width, 0)
-        self._checked = type(inner) not in UNCHECKED
+        self._traits = traits
 
     def fingerprint(self) -> str:
         return f"Nullable({self.inner.fingerprint()}, {', '.join(map(repr, self.fields))})"
@@ -65,9 +66,17 @@ class Nullable(ColumnarMonoid):
         return row
 
     def check_columns(self, inputs: Columns) -> Columns:
-        if self._checked:
-            valid = self._valid(inputs)
-            self.inner.check_columns(inputs if valid is None else _taken(inputs, np.flatnonzero(valid)))
+        refuses = self._traits.refuses
+        if refuses is None and self._traits.takes_nan:
+            return inputs
+        valid = self._valid(inputs)
+        those = inputs if valid is None else _taken(inputs, np.flatnonzero(valid))
+        if not self._traits.takes_nan:
+            self.inner.check_columns(those)
+        if refuses is not None:
+            refused = np.flatnonzero(refuses[1](those[0]))
+            if len(refused):
+                raise ValueError(f"{self.inner!r} takes no {refuses[0]}, got {those[0][refused[0]]}")
         return inputs
 
     def lift_columns(self, inputs: Columns) -> Columns:
@@ -137,11 +146,11 @@ class Nullable(ColumnarMonoid):
 
     def lower_columns(self, states: Columns) -> Any:
         present = states[-1] != 0
-        if isinstance(self.inner, (monoids.SampleStdDev, monoids.PopulationStdDev)):
-            present &= states[0] > self.inner.freedom
+        if self._traits.defined is not None:
+            present &= self._traits.defined(self.inner, states[:-1])
         with quiet():
             results = self.inner.lower_columns(states[:-1])
-        if isinstance(self.inner, monoids.ArgMax):  # whose argument may be null
+        if self._traits.needs is not None:  # and an input that may be null is the result
             present &= are_valid(results)
         return {"": results, PRESENT: present}
 

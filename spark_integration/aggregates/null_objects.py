@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mta import monoids
 from mta.monoids.base import Monoid
-from spark_integration.aggregates.nan import UNCHECKED_ROWS
+from spark_integration.aggregates.traits import SqlTraits
 
 
 class NullableObjects(Monoid):
-    """Any monoid over plain values that may be None; the state of nothing is None.
-
-    `skips` is how many of the inputs, from the first on, make an element be skipped when they are null. With
-    `checked` the inner monoid checks every element itself, and refuses NaN.
-    """
+    """Any monoid over plain values that may be None; the state of nothing is None."""
 
     identity = None
 
-    def __init__(self, inner: Monoid, fields: Sequence[str], *, skips: int, checked: bool = False) -> None:
+    def __init__(self, inner: Monoid, fields: Sequence[str], traits: SqlTraits) -> None:
         self.inner = inner
         self.fields = tuple(fields)
-        self._skips = self.fields[:skips]
-        self._typed = type(inner) in UNCHECKED_ROWS and not checked
+        self._traits, self._refuses, self._takes_nan = traits, traits.refuses, traits.takes_nan
+        self._skips = self.fields[: traits.needs]
         self._combine = inner.combine
+
+    @property
+    def unseen(self) -> Any:
+        """The state that predicates see where there is no value."""
+        return self.inner.identity if self._traits.unseen is None else self._traits.unseen
 
     def fingerprint(self) -> str:
         return f"NullableObjects({self.inner.fingerprint()}, {', '.join(map(repr, self.fields))})"
@@ -34,11 +33,12 @@ class NullableObjects(Monoid):
         for field in self._skips:
             if value[field] is None:
                 return None
-        if self._typed:
-            inputs = tuple(value[field] for field in self.fields)
+        inputs = tuple(value[field] for field in self.fields)
+        if self._refuses is not None and self._refuses[1](inputs[0]):
+            raise ValueError(f"{self.inner!r} takes no {self._refuses[0]}, got {inputs[0]!r}")
+        if self._takes_nan:
             return self.inner.lift_row(inputs[0] if len(inputs) == 1 else inputs)
-        mapping = {name: value[field] for name, field in zip(self.inner.fields, self.fields, strict=True)}
-        return self.inner.lift(mapping)
+        return self.inner.lift(dict(zip(self.inner.fields, inputs, strict=True)))
 
     def combine(self, older: Any, younger: Any) -> Any:
         if older is None or younger is None:
@@ -46,15 +46,10 @@ class NullableObjects(Monoid):
         return self._combine(older, younger)
 
     def lower(self, state: Any) -> Any:
-        if state is None:
+        traits = self._traits
+        if state is None or (traits.defined is not None and not traits.defined(self.inner, state)):
             return None
-        if isinstance(self.inner, monoids.BloomFilter):
-            return self.inner.pack(state)
-        if isinstance(self.inner, (monoids.SampleStdDev, monoids.PopulationStdDev)):
-            if state[0] <= self.inner.freedom:
-                return None
-            return math.nan if math.isnan(state[2]) else self.inner.lower(state)
-        return self.inner.lower(state)
+        return self.inner.lower(state) if traits.lower is None else traits.lower(self.inner, state)
 
     def pack(self, state: Any) -> Any:
         return None if state is None else [self.inner.pack(state)]

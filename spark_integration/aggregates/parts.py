@@ -9,8 +9,9 @@ from pyspark.sql import types as sql
 
 from mta import monoids
 from mta.monoids.base import ColumnarMonoid, Monoid
+from spark_integration.aggregates.catalogue import traits_of
 from spark_integration.aggregates.inputs import Input
-from spark_integration.aggregates.types import of_nothing
+from spark_integration.aggregates.traits import SqlTraits
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,10 @@ class Part:
     monoid: Monoid
     inputs: tuple[Input, ...]
     type: sql.DataType
+
+    @property
+    def traits(self) -> SqlTraits:
+        return traits_of(self.monoid)
 
     @property
     def columnar(self) -> bool:
@@ -46,7 +51,7 @@ class Aggregate:
 
     @property
     def nullable(self) -> bool:
-        return self.fields is None and of_nothing(self.parts[0].monoid) is None
+        return self.fields is None and self.parts[0].traits.nullable
 
 
 def aggregate_of(name: str, monoid: Monoid) -> tuple[list[tuple[str, Monoid]], tuple[str, ...] | None]:

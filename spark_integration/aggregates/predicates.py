@@ -11,19 +11,6 @@ from mta.policies import Limits, Policy, Predicate
 from spark_integration.aggregates.null_objects import NullableObjects
 
 
-class Lowest:
-    """Less than anything: the maximum of nothing, for predicates that compare maxima."""
-
-    def __lt__(self, other: object) -> bool:
-        return not isinstance(other, Lowest)
-
-    def __gt__(self, other: object) -> bool:
-        return False
-
-
-LOWEST = Lowest()
-
-
 def without_nulls(policy: Policy, monoid: Monoid) -> Policy:
     """The policy with predicates that see the identity where an aggregate has met nothing but nulls."""
     limits = policy.limits()
@@ -59,9 +46,4 @@ def _filled(states: Mapping[str, Any], identities: Mapping[str, Any]) -> dict[st
 
 
 def _identity(monoid: Monoid) -> Any:
-    inner = monoid.inner if isinstance(monoid, NullableObjects) else monoid
-    if isinstance(inner, monoids.Max):
-        return LOWEST
-    if isinstance(inner, (monoids.MaxCount, monoids.ArgMax)):
-        return (LOWEST, inner.identity[1])
-    return inner.identity
+    return monoid.unseen if isinstance(monoid, NullableObjects) else monoid.identity

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ import pyarrow as pa
 from mta import monoids
 from mta.monoids.base import ColumnarMonoid, Monoid
 from spark_integration.aggregates.inputs import Input, encoded, listed
-from spark_integration.aggregates.nan import with_nan
 from spark_integration.aggregates.null_columns import Columnar, Nullable
 from spark_integration.aggregates.null_objects import NullableObjects
 from spark_integration.aggregates.parts import Part
@@ -58,7 +57,7 @@ def _end_to_end(before: Any, values: Any) -> Any:
 
 
 def programs(parts: Sequence[Part], *, plain: bool, checked: bool) -> list[Program]:
-    """With `plain` all of them are over Python objects; with `checked` monoids check every element."""
+    """With `plain` all of them are over Python objects; with `checked` states are what predicates may see."""
     columnar = [part for part in parts if part.columnar and not plain]
     objects = [part for part in parts if not part.columnar or plain]
     found = []
@@ -79,22 +78,18 @@ def programs(parts: Sequence[Part], *, plain: bool, checked: bool) -> list[Progr
 def _columnar(part: Part) -> Monoid:
     if not part.inputs:
         return part.monoid
-    inner = with_nan(part.monoid)
+    traits = part.traits
+    inner = part.monoid if traits.ordered is None else traits.ordered(part.monoid)
     assert isinstance(inner, ColumnarMonoid)
-    needed = part.inputs[: _needed(part)]
-    skips = [index for index, source in enumerate(needed) if source.nullable]
-    return Nullable(inner, [source.key for source in part.inputs], skips=skips)
+    skips = [index for index, source in enumerate(part.inputs[: traits.needs]) if source.nullable]
+    return Nullable(inner, [source.key for source in part.inputs], traits, skips=skips)
 
 
 def _objects(part: Part, checked: bool) -> Monoid:
     if not part.inputs:
         return part.monoid
-    ordered = isinstance(part.monoid, (monoids.MaxCount, monoids.ArgMax))
-    inner = part.monoid if checked and ordered else with_nan(part.monoid)
-    fields = [source.key for source in part.inputs]
-    return NullableObjects(inner, fields, skips=_needed(part), checked=checked and ordered)
-
-
-def _needed(part: Part) -> int:
-    """How many of the inputs, from the first on, must not be null for an element to count."""
-    return 1 if isinstance(part.monoid, monoids.ArgMax) else len(part.inputs)
+    traits = part.traits
+    if checked and traits.coded:
+        traits = replace(traits, ordered=None, takes_nan=False)
+    inner = part.monoid if traits.ordered is None else traits.ordered(part.monoid)
+    return NullableObjects(inner, [source.key for source in part.inputs], traits)

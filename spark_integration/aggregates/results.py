@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from spark_integration.aggregates.buffers import from_numpy
 from spark_integration.aggregates.null_columns import PRESENT
 from spark_integration.aggregates.parts import Aggregate
-from spark_integration.aggregates.types import arrow_type, of_nothing
+from spark_integration.aggregates.types import arrow_type
 
 
 class Results:
@@ -22,7 +22,7 @@ class Results:
         self._aggregates = aggregates
         parts = [part for aggregate in aggregates for part in aggregate.parts]
         self._types = {part.name: arrow_type(part.type, zone) for part in parts}
-        self._nothing = {part.name: of_nothing(part.monoid) for part in parts}
+        self._nothing = {part.name: part.traits.nothing for part in parts}
         self.fields = [pa.field(aggregate.name, arrow_type(aggregate.type, zone)) for aggregate in aggregates]
 
     def columns(self, results: Mapping[str, Any]) -> list[pa.Array]:

@@ -1,17 +1,15 @@
-"""The type of an aggregate's result."""
+"""The types of inputs, results and Arrow columns."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as sql
 
-from mta import monoids
-from mta.monoids.base import Array, Monoid
-from mta.monoids.ufuncs import FromUfunc
+from mta.monoids.base import Monoid
+from spark_integration.aggregates.catalogue import traits_of
 from spark_integration.aggregates.inputs import Input
 from spark_integration.errors import RollingError, UnsupportedColumn
 
@@ -20,30 +18,17 @@ _NUMBERS = (sql.IntegralType, sql.DoubleType, sql.FloatType)
 
 def result_type(name: str, monoid: Monoid, inputs: Sequence[Input]) -> sql.DataType | None:
     """The type of a result, None where only the caller can know it; refuses inputs that do not go with it."""
-    for source in inputs:
+    traits = traits_of(monoid)
+    for number, source in enumerate(inputs):
         if source.encoding is None:
             raise UnsupportedColumn(_refusal(name, monoid, source))
-    kind = type(monoid)
-    known = _RESULTS.get(kind)
-    if known is None:
-        if isinstance(monoid, FromUfunc):
-            _check_number(name, monoid, inputs[0])
-            return _of_ufunc(
-                monoid, np.array([1], dtype=np.int64 if inputs[0].encoding == "whole" else float)
-            )
-        return None
-    found: sql.DataType = known(name, monoid, inputs)
-    return found
-
-
-def _of_ufunc(monoid: FromUfunc, ones: Array) -> sql.DataType | None:
-    """The type of the results, as seen from those of two ones; None if they are no numbers."""
-    try:
-        lifted = monoid.lift_columns((ones,))
-        kind = np.asarray(monoid.lower_columns(monoid.combine_columns(lifted, lifted))).dtype.kind
-    except Exception:  # the functions are the caller's; what they refuse is for the data to show
-        return None
-    return {"i": sql.LongType(), "f": sql.DoubleType(), "b": sql.BooleanType()}.get(kind)
+        kind = traits.kind_of(number)
+        if kind == "number" or (kind == "numeric" and source.encoding == "object"):
+            _check(name, monoid, source, _NUMBERS, "numbers")
+        elif kind == "text":
+            _check(name, monoid, source, (sql.StringType,), "text")
+    found = traits.result(monoid, inputs) if callable(traits.result) else traits.result
+    return found if found is None else _type(found, f"the result of {monoid!r}")
 
 
 def _refusal(name: str, monoid: Monoid, source: Input) -> str:
@@ -60,125 +45,43 @@ def _refusal(name: str, monoid: Monoid, source: Input) -> str:
     )
 
 
-def _check_number(name: str, monoid: Monoid, source: Input) -> None:
-    if not isinstance(source.type, _NUMBERS):
+def _check(name: str, monoid: Monoid, source: Input, kinds: tuple[type, ...], what: str) -> None:
+    if not isinstance(source.type, kinds):
         raise UnsupportedColumn(
-            f"aggregate {name!r}: {monoid!r} takes numbers, and column {source.name!r} is of type "
+            f"aggregate {name!r}: {monoid!r} takes {what}, and column {source.name!r} is of type "
             f"{source.type.simpleString()}"
         )
 
 
-def _sum(name: str, monoid: Monoid, inputs: Sequence[Input]) -> sql.DataType:
-    _check_number(name, monoid, inputs[0])
-    return sql.LongType() if inputs[0].encoding == "whole" else sql.DoubleType()
+def check_result_type(name: str, kind: Any) -> sql.DataType:
+    """A type that a user gives for a result, as a DataType or as text such as "double"."""
+    return _type(kind, f"types={{{name!r}: ...}}")
 
 
-def _mean(name: str, monoid: Monoid, inputs: Sequence[Input]) -> sql.DataType:
-    _check_number(name, monoid, inputs[0])
-    return sql.DoubleType()
-
-
-def _same(_name: str, _monoid: Monoid, inputs: Sequence[Input]) -> sql.DataType:
-    return inputs[-1].type
-
-
-def _long(_name: str, _monoid: Monoid, _inputs: Sequence[Input]) -> sql.DataType:
-    return sql.LongType()
-
-
-def _array(_name: str, _monoid: Monoid, inputs: Sequence[Input]) -> sql.DataType:
-    return sql.ArrayType(inputs[0].type, containsNull=False)
-
-
-def _text(name: str, monoid: Monoid, inputs: Sequence[Input]) -> sql.DataType:
-    if not isinstance(inputs[0].type, sql.StringType):
-        raise UnsupportedColumn(
-            f"aggregate {name!r}: {monoid!r} takes text, and column {inputs[0].name!r} is of type "
-            f"{inputs[0].type.simpleString()}"
+def _type(kind: Any, where: str) -> sql.DataType:
+    if isinstance(kind, sql.DataType):
+        return kind
+    simple = _SIMPLE.get(kind) if isinstance(kind, str) else None
+    if simple is None:
+        raise RollingError(
+            f"{where} takes a type of pyspark.sql.types, or one of {', '.join(_SIMPLE)}, got {kind!r}"
         )
-    return sql.StringType()
+    return simple
 
 
-def _run(name: str, monoid: Monoid, inputs: Sequence[Input]) -> sql.DataType:
-    _check_number(name, monoid, inputs[0])
-    place: sql.DataType = sql.LongType()
-    distance: sql.DataType = sql.LongType()
-    if len(inputs) == 2:
-        place = inputs[1].type
-        distance = sql.LongType() if inputs[1].encoding == "whole" else sql.DoubleType()
-        if inputs[1].encoding == "object":
-            _check_number(name, monoid, inputs[1])
-    return sql.StructType(
-        [
-            sql.StructField("start", place),
-            sql.StructField("end", place),
-            sql.StructField("interval", distance),
-            sql.StructField("count", sql.LongType()),
-        ]
-    )
-
-
-def _double(_name: str, _monoid: Monoid, _inputs: Sequence[Input]) -> sql.DataType:
-    return sql.DoubleType()
-
-
-def _quantiles(name: str, monoid: Monoid, inputs: Sequence[Input]) -> sql.DataType:
-    _check_number(name, monoid, inputs[0])
-    return sql.MapType(sql.DoubleType(), sql.DoubleType(), valueContainsNull=False)
-
-
-def _hitters(_name: str, _monoid: Monoid, inputs: Sequence[Input]) -> sql.DataType:
-    item = sql.StructType([sql.StructField("item", inputs[0].type), sql.StructField("count", sql.LongType())])
-    return sql.ArrayType(item, containsNull=False)
-
-
-def _binary(_name: str, _monoid: Monoid, _inputs: Sequence[Input]) -> sql.DataType:
-    return sql.BinaryType()
-
-
-_RESULTS: dict[type[Monoid], Any] = {
-    monoids.Count: _long,
-    monoids.Sum: _sum,
-    monoids.Product: _sum,
-    monoids.Max: _same,
-    monoids.Min: _same,
-    monoids.Mean: _mean,
-    monoids.GeometricMean: _mean,
-    monoids.SampleStdDev: _mean,
-    monoids.PopulationStdDev: _mean,
-    monoids.MaxCount: _long,
-    monoids.MinCount: _long,
-    monoids.ArgMax: _same,
-    monoids.ArgMin: _same,
-    monoids.First: _same,
-    monoids.Last: _same,
-    monoids.Concat: _text,
-    monoids.Collect: _array,
-    monoids.CollectDistinct: _array,
-    monoids.CountDistinct: _long,
-    monoids.LongestIncreasingRun: _run,
-    monoids.DistinctCount: _double,
-    monoids.Quantiles: _quantiles,
-    monoids.HeavyHitters: _hitters,
-    monoids.BloomFilter: _binary,
+_SIMPLE: dict[str, sql.DataType] = {
+    "double": sql.DoubleType(),
+    "float": sql.FloatType(),
+    "bigint": sql.LongType(),
+    "long": sql.LongType(),
+    "int": sql.IntegerType(),
+    "boolean": sql.BooleanType(),
+    "string": sql.StringType(),
+    "binary": sql.BinaryType(),
+    "date": sql.DateType(),
+    "timestamp": sql.TimestampType(),
+    "timestamp_ntz": sql.TimestampNTZType(),
 }
-
-#: Results of no value that are not null.
-_OF_NOTHING: dict[type[Monoid], Any] = {
-    monoids.Count: 0,
-    monoids.MaxCount: 0,
-    monoids.MinCount: 0,
-    monoids.Collect: (),
-    monoids.CountDistinct: 0,
-    monoids.CollectDistinct: (),
-    monoids.DistinctCount: 0.0,
-    monoids.HeavyHitters: (),
-}
-
-
-def of_nothing(monoid: Monoid) -> Any:
-    """What the aggregate of no value is; None for null."""
-    return next((value for kind, value in _OF_NOTHING.items() if isinstance(monoid, kind)), None)
 
 
 def arrow_type(kind: sql.DataType, zone: str | None) -> pa.DataType:
@@ -198,31 +101,3 @@ def arrow_type(kind: sql.DataType, zone: str | None) -> pa.DataType:
 
     found: pa.DataType = to_arrow_type(kind)
     return found
-
-
-def check_result_type(name: str, kind: Any) -> sql.DataType:
-    """A type that a user gives for a result, as a DataType or as text such as "double"."""
-    if isinstance(kind, sql.DataType):
-        return kind
-    simple = _SIMPLE.get(kind) if isinstance(kind, str) else None
-    if simple is None:
-        raise RollingError(
-            f"types={{{name!r}: ...}} takes a type of pyspark.sql.types, or one of {', '.join(_SIMPLE)}, "
-            f"got {kind!r}"
-        )
-    return simple
-
-
-_SIMPLE: dict[str, sql.DataType] = {
-    "double": sql.DoubleType(),
-    "float": sql.FloatType(),
-    "bigint": sql.LongType(),
-    "long": sql.LongType(),
-    "int": sql.IntegerType(),
-    "boolean": sql.BooleanType(),
-    "string": sql.StringType(),
-    "binary": sql.BinaryType(),
-    "date": sql.DateType(),
-    "timestamp": sql.TimestampType(),
-    "timestamp_ntz": sql.TimestampNTZType(),
-}

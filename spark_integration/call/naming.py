@@ -126,9 +126,14 @@ class Named:
         if self._has(plain):
             if self._same(given, "`" + plain.replace("`", "``") + "`"):
                 return plain
-        elif self._same(given, text):
+        elif self._is_in_struct(text) and self._same(given, text):
             return self._added(given, text, where)
         return self._added(given, self._fresh(text, where), where, text)
+
+    def _is_in_struct(self, text: str) -> bool:
+        """Whether it begins as the name of a field does; what Spark does not find, it writes an error of."""
+        bare = text.replace("`", "")
+        return any(self._has(bare[:end]) for end, letter in enumerate(bare) if letter == ".")
 
     def _same(self, given: Column, reference: str) -> bool:
         """Whether a Column is what Spark finds for a name, and not an expression that only looks like it."""

@@ -11,8 +11,8 @@ from pyspark import cloudpickle
 from pyspark.sql import types as sql
 
 from mta import AmortizedMTA
-from mta.monoids import Count
 from mta.monoids.base import Monoid
+from spark_integration.aggregates.catalogue import traits_of
 from spark_integration.aggregates.inputs import Input
 from spark_integration.aggregates.parts import Aggregate, Part, aggregate_of, unread
 from spark_integration.aggregates.predicates import without_nulls
@@ -79,6 +79,26 @@ def make_plan(
 def with_results(schema: sql.StructType, plan: Plan) -> sql.StructType:
     added = (sql.StructField(each.name, each.type, each.nullable) for each in plan.aggregates)
     return sql.StructType([*schema.fields, *added])
+
+
+def check_sorted(plan: Plan) -> None:
+    """Refuses keys and order that Spark cannot sort by, as a batch job does."""
+    for where, columns in (("partition_by", plan.keys), ("order_by", plan.order)):
+        for each in columns:
+            if _holds(each.type, (sql.MapType, sql.VariantType)):
+                raise UnsupportedColumn(
+                    f"{where}: column {each.name!r} is of type {each.type.simpleString()}, which Spark "
+                    "cannot sort: take a part of it, or its text by to_json"
+                )
+
+
+def _holds(kind: sql.DataType, kinds: tuple[type, ...]) -> bool:
+    """Whether a type is one of some, or has one inside."""
+    if isinstance(kind, kinds):
+        return True
+    if isinstance(kind, sql.StructType):
+        return any(_holds(each.dataType, kinds) for each in kind.fields)
+    return isinstance(kind, sql.ArrayType) and _holds(kind.elementType, kinds)
 
 
 class _Columns:
@@ -152,13 +172,14 @@ def _aggregates(
 
 
 def _part(name: str, monoid: Monoid, columns: _Columns, types: dict[str, sql.DataType | str]) -> Part:
-    if not monoid.fields and not isinstance(monoid, Count):
+    traits = traits_of(monoid)
+    if not monoid.fields and not traits.of_rows:
         raise RollingError(
             f"aggregate {name!r}: {monoid!r} names no column: write for example Max('amount'), "
             "or from_function(..., field='amount')"
         )
     inputs = tuple(columns.find(field, f"aggregate {name!r}") for field in monoid.fields)
-    if isinstance(monoid, Count):
+    if traits.presence:
         inputs = tuple(replace(each, presence=True) for each in inputs)
     known = result_type(name, monoid, inputs)
     if name in types:

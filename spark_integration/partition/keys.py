@@ -50,6 +50,8 @@ def differences(column: pa.Array) -> Array:
 
 def _value_differences(column: pa.Array) -> Array:
     kind = column.type
+    if pa.types.is_null(kind):
+        return np.zeros(len(column) - 1, dtype=bool)
     if pa.types.is_floating(kind):
         values = real_numbers(column)
         both_missing = np.isnan(values[1:]) & np.isnan(values[:-1])

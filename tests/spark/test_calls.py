@@ -149,6 +149,14 @@ def test_order_as_columns(df: DataFrame) -> None:
         ({"partition_by": fn.sum}, r"partition_by=sum\(o\): \[MISSING_GROUP_BY\]"),
         ({"partition_by": lambda _: fn.col("nothing")}, r"partition_by=nothing: \[UNRESOLVED_COLUMN"),
         ({"partition_by": lambda _: "st.q"}, r"partition_by: no column 'st.q', the DataFrame has o, k, "),
+        (
+            {"partition_by": lambda _: fn.create_map("k", "o")},
+            r"of type map<bigint,.*which Spark cannot sort",
+        ),
+        (
+            {"order_by": lambda _: fn.array(fn.struct(fn.create_map("k", "o")))},
+            r"order_by: column .* of type array<struct<.*which Spark cannot sort",
+        ),
         ({"partition_by": lambda _: 5}, "partition_by= takes columns or names of columns, got 5"),
         ({"partition_by": lambda _: [5]}, "partition_by= takes columns or names of columns, got 5"),
     ],

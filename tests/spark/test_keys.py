@@ -74,3 +74,9 @@ def roll_nothing(table: pa.Table) -> int:
     )
     empty = pa.RecordBatch.from_arrays([pa.array([], pa.int64())] * 2, schema=table.schema)
     return sum(batch.num_rows for batch in run(plan, [empty, empty]))
+
+
+def test_a_key_of_nothing_but_nulls() -> None:
+    table = pa.table({"k": pa.nulls(5), "o": range(5)})
+    out = roll(table, rows=3, aggregates={"n": monoids.Count()}, chunk=2)
+    assert column(out, "n") == [1, 2, 3, 3, 3]
