@@ -19,7 +19,7 @@ from itertools import pairwise
 from typing import Any
 
 from mta.monoids.base import Monoid
-from mta.slicing.aggregate_store import folded
+from mta.slicing.aggregate_store.base import folded
 from mta.slicing.slices import Row, Slice, Slices
 from mta.slicing.stream import Stream
 from mta.slicing.stream_slicer import StreamSlicer
@@ -59,6 +59,8 @@ class SliceManager:
                 stream.arrivals += 1
                 stream.since_trigger += 1
                 return
+        if not self.keeps_rows and self._add_inside(stream, time, state):
+            return
         rows = [(time, stream.arrivals, state, mark)] if self.keeps_rows else None
         self.put(stream, Slice(time, time, time, 1, state, rows))
 
@@ -66,6 +68,39 @@ class SliceManager:
         """Puts runs of tuples into their slices, of a stream that is not in use yet."""
         for run in runs:
             self.put(stream, run)
+
+    def _add_inside(self, stream: Stream, time: Time, state: Any) -> bool:
+        """Puts a late tuple into the slice that it is inside of, if it is, and what it joins commutes."""
+        book, late = stream.book, stream.late
+        place = bisect_right(book.firsts, time) - 1
+        if place < 0:
+            return False
+        here = book.slices[place]
+        if time > here.last or time >= here.high or here.rows is not None:
+            return False
+        total = self._combine(here.state, state)
+        earliest = min(late.get(here.first, time), time)
+        # nothing is called from here on
+        here.state = total
+        here.count += 1
+        if book.fresh > place:
+            book.fresh = place
+        if stream.changed_from > time:
+            stream.changed_from = time
+        if time < stream.watermark:
+            late[here.first] = earliest
+        stream.arrivals += 1
+        stream.since_trigger += 1
+        return True
+
+    def final(self, book: Slices, horizon: Time) -> int:
+        """How many of the first slices no tuple at `horizon` or later can join."""
+        count = 0
+        for each in book.slices:
+            if each.high > horizon and each.last + self._gap >= horizon:
+                break
+            count += 1
+        return count
 
     def high(self, stream: Stream, time: Time) -> Time:
         """The edge before which tuples may join a slice that has a tuple at `time`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeAlias
 
 from mta.slicing.windows import Time
@@ -29,7 +30,7 @@ class Slice:
 class Slices:
     """The slices of a stream that are in the process, the oldest first."""
 
-    __slots__ = ("dropped", "firsts", "fresh", "lineage", "slices")
+    __slots__ = ("dropped", "firsts", "fresh", "last_dropped", "lineage", "slices")
 
     def __init__(self, slices: list[Slice]) -> None:
         self.slices = slices
@@ -38,8 +39,9 @@ class Slices:
         #: so many of the first ones are as they were when the aggregate store last looked at the lineage
         self.fresh = 0
         self.lineage = object()
-        #: how many were dropped in front of them
+        #: how many were dropped in front of them, and the time of the last tuple in these
         self.dropped = 0
+        self.last_dropped: Time = -math.inf
 
     def copy(self) -> Slices:
         """Another one, to be changed without changing this."""
@@ -66,4 +68,5 @@ class Slices:
         part = Slices([])
         part.slices, part.firsts = self.slices[start:], self.firsts[start:]
         part.dropped = self.dropped + start
+        part.last_dropped = self.slices[start - 1].last if start else self.last_dropped
         return part

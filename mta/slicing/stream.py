@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol, Self
 
-from mta.slicing.aggregate_store import AggregateStore
+from mta.slicing.aggregate_store.base import AggregateStore
 from mta.slicing.slices import Slices
 from mta.slicing.windows import Time, Window
 
@@ -71,6 +71,7 @@ class Stream:
         "changed_from",
         "given_values",
         "late",
+        "needed",
         "next_edge",
         "pending",
         "progress",
@@ -92,6 +93,8 @@ class Stream:
         self.late: dict[Time, Time] = {}
         #: the least time of a tuple that came since the last watermark
         self.changed_from: Time = math.inf
+        #: no query needs tuples before this time
+        self.needed: Time = -math.inf
         #: where windows have to be given out before a tuple comes, where tuples come in order
         self.next_edge: Time = math.inf
         #: results that wait for the watermark, where windows are given out as tuples pass them

@@ -122,6 +122,7 @@ class WindowManager:
         """Drops slices that no query needs, of a stream that is not in use yet."""
         book = after.book
         needed = min((each.needs(after, horizon) for each in after.progress.values()), default=horizon)
+        after.needed = needed
         count = 0
         while count < len(book.slices) and book.slices[count].last < needed:
             count += 1

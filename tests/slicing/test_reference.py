@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from hypothesis import event, given, settings
@@ -11,8 +12,11 @@ from plain_windows import Plain
 from window_kinds import MONOIDS, content, counted, known
 
 from mta.slicing import Slicer
+from stores import open_store
 
-STORES = ("lazy", "eager")
+STORES = ("lazy", "eager", "paged")
+#: those that take windows by count and by content
+IN_MEMORY = ("lazy", "eager")
 
 
 def steps(times: Any) -> Any:
@@ -56,8 +60,16 @@ def check(store: str, monoid: str, pairs: list[Any], lateness: Any, moves: Any, 
     names = [f"q{place}" for place in range(len(pairs))]
     mine = {name: pair[0] for name, pair in zip(names, pairs, strict=True)}
     plain = {name: pair[1] for name, pair in zip(names, pairs, strict=True)}
-    slicer = Slicer(kind, mine, lateness=lateness, store=store)
-    walk(slicer, Plain(plain, result, lateness), moves, scale)
+    with make(store, kind, mine, lateness=lateness) as slicer:
+        walk(slicer, Plain(plain, result, lateness), moves, scale)
+
+
+def make(store: str, monoid: Any, queries: Any, **options: Any) -> Slicer:
+    """A slicer with a store of each kind; in pages of two, all that cannot change is paged out."""
+    if store == "paged":
+        options = {"page_size": 2, "local": 0, **options}
+        return Slicer(monoid, queries, store=open_store(f"memory:{uuid4().hex}"), **options)
+    return Slicer(monoid, queries, store=store, **options)
 
 
 @pytest.mark.parametrize("monoid", MONOIDS)
@@ -70,7 +82,7 @@ def test_windows_with_known_edges_and_sessions(
 
 
 @pytest.mark.parametrize("monoid", ["sum", "steps"])
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("store", IN_MEMORY)
 @given(
     pairs=queries(st.one_of(known(), counted, content)),
     lateness=st.integers(0, 25),
@@ -82,7 +94,7 @@ def test_windows_by_count_and_by_content(
     check(store, monoid, pairs, lateness, moves)
 
 
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("store", IN_MEMORY)
 @settings(max_examples=25)
 @given(
     pairs=st.lists(st.one_of(known(), counted, content), min_size=12, max_size=20),
@@ -101,3 +113,13 @@ def test_twenty_queries(store: str, pairs: Any, lateness: int, moves: Any) -> No
 )
 def test_whole_and_real_times_mixed(store: str, pairs: Any, lateness: float, moves: Any) -> None:
     check(store, "steps", pairs, lateness, moves, 0.25)
+
+
+@settings(max_examples=25)
+@given(
+    pairs=st.lists(known(), min_size=12, max_size=20),
+    lateness=st.integers(0, 25),
+    moves=steps(st.integers(-20, 70)),
+)
+def test_twenty_queries_in_pages(pairs: Any, lateness: int, moves: Any) -> None:
+    check("paged", "steps", pairs, lateness, moves)

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from itertools import pairwise
 from typing import Any, Self
 
-from mta.slicing.aggregate_store import folded
+from mta.slicing.aggregate_store.base import folded
 from mta.slicing.content import ContentWindow
 from mta.slicing.slices import Row
 from mta.slicing.stream import Due, Moment, Stream

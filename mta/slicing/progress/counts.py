@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from itertools import accumulate
 from typing import Any, Self
 
-from mta.slicing.aggregate_store import folded
+from mta.slicing.aggregate_store.base import folded
 from mta.slicing.slices import Row, Slice
 from mta.slicing.stream import Due, Moment, Stream
 from mta.slicing.windows import Sliding, Time

@@ -91,7 +91,7 @@ class SessionProgress:
         if place < len(slices):
             del found[bisect_left(found, firsts[place], key=_first) :]
             if found:
-                before = slices[place - 1].last if place else stream.store.last_before()
+                before = slices[place - 1].last if place else stream.book.last_dropped
                 found[-1] = (found[-1][0], before)
         gap = self.kind.gap
         for each in slices[place:]:
