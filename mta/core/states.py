@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from mta.encoding.packing import pack, pack_entries
 from mta.inputs import batch_columns, batch_rows
 from mta.monoids.base import Array, ColumnarMonoid, Columns, Monoid, column_of, joined, row_columns
-from mta.monoids.owned import own_results
+from mta.owned import own_results
 
 #: A run is a tuple of columns (ColumnLayout) or a list of objects (ObjectLayout).
 Run: TypeAlias = Any

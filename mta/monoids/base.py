@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from mta.monoids.owned import own
+from mta.owned import own
 
 Array: TypeAlias = npt.NDArray[Any]
 Columns: TypeAlias = tuple[Array, ...]

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mta.monoids.owned import own_list
 from mta.monoids.values import ValueMonoid
+from mta.owned import own_list
 
 
 class Concat(ValueMonoid):

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mta.monoids.base import ColumnarMonoid, Columns, Monoid, required
-from mta.monoids.owned import own
 from mta.monoids.ufuncs import Count
 from mta.monoids.values import unwrapped
+from mta.owned import own
 
 
 class Fields(Monoid):

@@ -7,8 +7,8 @@ from typing import Any
 
 from mta.functions import check_name, described
 from mta.monoids.base import Monoid, required
-from mta.monoids.owned import own
 from mta.monoids.values import unwrapped
+from mta.owned import own
 
 _Function = Callable[[Any], Any]
 

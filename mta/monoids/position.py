@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from mta.monoids.base import Array, ColumnarMonoid, Columns
-from mta.monoids.owned import own
 from mta.monoids.values import plain, plain_column
+from mta.owned import own
 
 
 class _Position(ColumnarMonoid):

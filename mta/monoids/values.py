@@ -17,7 +17,7 @@ from mta.monoids.base import (
     refuse_time_types,
     required,
 )
-from mta.monoids.owned import own
+from mta.owned import own
 
 #: missing values that other libraries use; matched by name so that none of them has to be imported
 _MISSING = frozenset({"NAType", "NaTType", "MaskedConstant"})
