@@ -38,6 +38,13 @@ class FlatFAT:
     The root is entry 1 of the array, the children of entry v are 2v and 2v + 1, slot i is entry n + i: slots
     are counted from 0 here and from 1 in the paper. The capacity n is a power of two; slots beyond the values
     given are empty. A slot can be emptied with EMPTY. Results are states, not lowered.
+
+    >>> from mta import monoids
+    >>> from mta.baselines import FlatFAT
+    >>> tree = FlatFAT(monoids.Concat(), list("trees"))
+    >>> tree.update([(0, "f"), (1, "l")])
+    >>> tree.aggregate(), tree.prefix(2), tree.suffix(3)
+    ('flees', 'fle', 'es')
     """
 
     __slots__ = ("_combine", "_identity", "capacity", "tree")

@@ -24,6 +24,14 @@ class ReactiveAggregator(Baseline):
     Any element can leave at any time: `insert` returns a handle for `evict_handle`. A slot left in the
     middle is a hole, not used again until the buffer is compacted, because the order of the slots is the
     order of the window. The front and the back slot are never holes.
+
+    >>> from mta import monoids
+    >>> from mta.baselines import ReactiveAggregator
+    >>> window = ReactiveAggregator(monoids.Concat())
+    >>> handles = [window.insert(letter) for letter in "what"]
+    >>> window.evict_handle(handles[1])
+    >>> window.query()
+    'wat'
     """
 
     __slots__ = ("_changes", "_front", "_handles", "_next_handle", "_span", "fat")

@@ -16,11 +16,26 @@ Array: TypeAlias = npt.NDArray[Any]
 Columns: TypeAlias = tuple[Array, ...]
 
 
+#: What `Monoid.without` answers where nothing tells what is left.
+LOST: Any = type("Lost", (), {"__repr__": lambda _: "LOST", "__slots__": ()})()
+
+
 class Monoid(ABC):
     """An associative operator with an identity, between a `lift` of elements and a `lower` of results.
 
     The operator need not commute nor have an inverse: `combine` always gets the older state first. A state
     is never changed in place, because pages, stacks and results share them.
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> class Longest(monoids.Monoid):
+    ...     identity = ""
+    ...     def lift(self, value):
+    ...         return value
+    ...     def combine(self, older, younger):
+    ...         return younger if len(younger) > len(older) else older
+    >>> window = AmortizedMTA(Longest(), policies.CountWindow(2))
+    >>> [window.push(word) for word in ("to", "begin", "at", "the")]
+    ['to', 'begin', 'begin', 'the']
     """
 
     #: the aggregate of nothing
@@ -33,9 +48,12 @@ class Monoid(ABC):
     #: of every suffix of a page, which would take the square of it, and folds when it is asked
     grows: bool = False
 
-    #: whether `combine` gives the same whichever state comes first, but for the rounding of floats: then an
-    #: element that comes late needs no place among those that are in a state already
+    #: whether `combine` gives the same whichever state comes first, but for the rounding of floats and the
+    #: chance in sketches: then an element that comes late needs no place among those in a state already
     commutes: bool = False
+
+    #: whether `without` takes the oldest part off a state, at about the cost of a combine
+    invertible: bool = False
 
     @abstractmethod
     def lift(self, value: Any) -> Any:
@@ -44,6 +62,13 @@ class Monoid(ABC):
     @abstractmethod
     def combine(self, older: Any, younger: Any) -> Any:
         """The state of two adjacent runs of elements, the older run first."""
+
+    def without(self, state: Any, older: Any) -> Any:  # noqa: ARG002
+        """What is left of a state when its oldest part leaves: `without(combine(a, b), a)` is b.
+
+        LOST where the state does not tell, as an infinite sum does not. Only of invertible monoids.
+        """
+        raise TypeError(f"{self!r} is not invertible: nothing can be taken off its states")
 
     def lower(self, state: Any) -> Any:
         """The result that a state stands for; whoever gets it may change it, and changes no state."""
@@ -78,6 +103,26 @@ class ColumnarMonoid(Monoid):
     A state is a plain value where there is one column, and a tuple of plain values where there are several.
     The identity never appears in columns: an empty run is a run of length zero. A column is int64, float64,
     or object where a value fits in neither.
+
+    >>> import numpy as np
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> class Span(monoids.ColumnarMonoid):
+    ...     "The greatest less the least; a state is both."
+    ...     identity, width = (float("inf"), float("-inf")), 2
+    ...     def lift_row(self, row):
+    ...         return (row, row)
+    ...     def combine(self, older, younger):
+    ...         return (min(older[0], younger[0]), max(older[1], younger[1]))
+    ...     def lower(self, state):
+    ...         return state[1] - state[0]
+    ...     def lift_columns(self, inputs):
+    ...         return (inputs[0], inputs[0])
+    ...     def combine_columns(self, older, younger):
+    ...         return (np.minimum(older[0], younger[0]), np.maximum(older[1], younger[1]))
+    ...     def lower_columns(self, states):
+    ...         return states[1] - states[0]
+    >>> AmortizedMTA(Span(), policies.CountWindow(3)).slide([3, 1, 4, 1, 5]).tolist()
+    [0, 2, 3, 3, 4]
     """
 
     #: inputs of an element: 1 for a plain value, 2 for a pair; a row is a tuple where it is not 1
@@ -320,6 +365,11 @@ def refuse_time_types(values: Any, monoid: Any) -> None:
             f"{monoid!r} got values of type {values.dtype}; "
             "make them whole numbers first: values.astype('int64')"
         )
+
+
+def is_finite(value: Any) -> bool:
+    """Whether a number is one that another can be taken off again; whole numbers of any size are."""
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def required(mapping: Any, field: str, monoid: Any) -> Any:

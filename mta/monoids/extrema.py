@@ -12,7 +12,12 @@ from mta.owned import own
 
 
 class MaxCount(ColumnarMonoid):
-    """How often the greatest element occurs; 0 of nothing. A state is (maximum, count)."""
+    """How often the greatest element occurs; 0 of nothing. A state is (maximum, count).
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> AmortizedMTA(monoids.MaxCount(), policies.CountWindow(3)).slide([5, 5, 1, 5]).tolist()
+    [1, 2, 2, 2]
+    """
 
     identity = (None, 0)
     commutes = True
@@ -59,7 +64,12 @@ class MaxCount(ColumnarMonoid):
 
 
 class MinCount(MaxCount):
-    """How often the least element occurs; 0 of nothing. A state is (minimum, count)."""
+    """How often the least element occurs; 0 of nothing. A state is (minimum, count).
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> AmortizedMTA(monoids.MinCount(), policies.CountWindow(3)).slide([1, 1, 5, 0]).tolist()
+    [1, 2, 2, 1]
+    """
 
     extreme = np.minimum
 
@@ -76,6 +86,11 @@ class ArgMax(ColumnarMonoid):
 
     An element is a pair (value, argument), or a mapping: `ArgMax("amount", "user")`. An argument may be
     anything but a missing value. A state is (maximum, argument).
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> window = AmortizedMTA(monoids.ArgMax("amount", "user"), policies.CountWindow(2))
+    >>> window.slide({"amount": [9, 9, 1], "user": ["ada", "bob", "eve"]}).tolist()
+    ['ada', 'ada', 'bob']
     """
 
     identity = (None, None)
@@ -128,7 +143,13 @@ class ArgMax(ColumnarMonoid):
 
 
 class ArgMin(ArgMax):
-    """The argument of the least value, the oldest where several tie; None of nothing."""
+    """The argument of the least value, the oldest where several tie; None of nothing.
+
+    >>> from mta import AmortizedMTA, monoids
+    >>> window = AmortizedMTA(monoids.ArgMin())
+    >>> [window.push((price, shop)) for price, shop in ((4, "here"), (3, "there"), (5, "elsewhere"))]
+    ['here', 'there', 'there']
+    """
 
     extreme = np.minimum
 

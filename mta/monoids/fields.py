@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mta.monoids.base import ColumnarMonoid, Columns, Monoid, required
+from mta.monoids.base import LOST, ColumnarMonoid, Columns, Monoid, required
 from mta.monoids.ufuncs import Count
 from mta.monoids.values import unwrapped
 from mta.owned import own
@@ -17,6 +17,14 @@ class Fields(Monoid):
     Either all of them name their fields, and an element is a mapping, or none does, and all read the same
     plain element; Count goes with both. States and results are dicts, under the names given here. Where all
     aggregates work on columns, so does this: each field is then stored once, whoever reads it.
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> both = monoids.Fields(peak=monoids.Max("temp"), mean=monoids.Mean("load"), n=monoids.Count())
+    >>> window = AmortizedMTA(both, policies.CountWindow(2))
+    >>> window.push({"temp": 21.5, "load": 3})
+    {'peak': 21.5, 'mean': 3.0, 'n': 1}
+    >>> window.slide({"temp": [19, 25], "load": [5, 6]})["mean"].tolist()
+    [4.0, 5.5]
     """
 
     def __new__(cls, **monoids: Monoid) -> Fields:
@@ -47,6 +55,7 @@ class Fields(Monoid):
         self.fields = tuple(dict.fromkeys(field for monoid in readers.values() for field in monoid.fields))
         self.grows = any(monoid.grows for monoid in monoids.values())
         self.commutes = all(monoid.commutes for monoid in monoids.values())
+        self.invertible = all(monoid.invertible for monoid in monoids.values())
         self.identity = {name: monoid.identity for name, monoid in monoids.items()}
         self._combines = tuple((name, monoid.combine) for name, monoid in monoids.items())
 
@@ -68,6 +77,10 @@ class Fields(Monoid):
 
     def combine(self, older: Any, younger: Any) -> Any:
         return {name: combine(older[name], younger[name]) for name, combine in self._combines}
+
+    def without(self, state: Any, older: Any) -> Any:
+        left = {name: monoid.without(state[name], older[name]) for name, monoid in self.monoids.items()}
+        return LOST if any(part is LOST for part in left.values()) else left
 
     def lower(self, state: Any) -> Any:
         return {name: monoid.lower(state[name]) for name, monoid in self.monoids.items()}

@@ -100,6 +100,13 @@ def from_function(
     field where elements are mappings. `grows` says that a state takes as much as the elements in it, as a
     list of them does, so that a window does not keep many of them. `commutes` says that the order of the two
     states does not matter.
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> one = lambda word: frozenset([word])
+    >>> different = monoids.from_function(frozenset.union, frozenset(), lift=one, lower=len)
+    >>> window = AmortizedMTA(different, policies.CountWindow(3))
+    >>> [window.push(word) for word in ("to", "be", "or", "or", "to", "be")]
+    [1, 2, 3, 2, 2, 3]
     """
     return FunctionMonoid(
         combine,

@@ -28,7 +28,12 @@ class _Position(ColumnarMonoid):
 
 
 class First(_Position):
-    """The oldest element."""
+    """The oldest element.
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> AmortizedMTA(monoids.First(), policies.CountWindow(2)).slide(["a", "b", "c"]).tolist()
+    ['a', 'a', 'b']
+    """
 
     def combine(self, older: Any, younger: Any) -> Any:
         return younger if older is None else older
@@ -47,7 +52,14 @@ class First(_Position):
 
 
 class Last(_Position):
-    """The youngest element."""
+    """The youngest element.
+
+    >>> from mta import AmortizedMTA, monoids
+    >>> window = AmortizedMTA(monoids.Fields(opened=monoids.First("price"), closed=monoids.Last("price")))
+    >>> window.extend({"price": [7.5, 8.25, 8.0]})
+    >>> window.query()
+    {'opened': 7.5, 'closed': 8.0}
+    """
 
     def combine(self, older: Any, younger: Any) -> Any:
         return older if younger is None else younger

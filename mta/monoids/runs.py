@@ -8,7 +8,12 @@ from mta.monoids.base import Monoid, number, required
 
 
 class LongestRun(NamedTuple):
-    """Where a run starts and ends, the interval between, and its number of elements; None for no run."""
+    """Where a run starts and ends, the interval between, and its number of elements; None for no run.
+
+    >>> from mta.monoids import LongestRun
+    >>> LongestRun(start=10, end=30, interval=20, count=3).count
+    3
+    """
 
     start: int | float | None
     end: int | float | None
@@ -28,6 +33,13 @@ class LongestIncreasingRun(Monoid):
     An element is a number, or a pair (time, number); with fields it is a mapping, as for
     `LongestIncreasingRun("value")` or `LongestIncreasingRun("value", time="ts")`. With times a run starts
     and ends at times, without at positions, counted from the first element of the window.
+
+    >>> from mta import AmortizedMTA, monoids
+    >>> window = AmortizedMTA(monoids.LongestIncreasingRun("load", time="ts"))
+    >>> for ts, load in ((10, 5), (20, 1), (30, 4), (40, 9), (50, 2)):
+    ...     window.insert({"ts": ts, "load": load})
+    >>> window.query()
+    LongestRun(start=20, end=40, interval=20, count=3)
     """
 
     identity: RunState = (0, None, None, 0, 0, 0, 0, None, None, None, None)

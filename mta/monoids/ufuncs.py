@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mta.functions import check_name, described
-from mta.monoids.base import Array, ColumnarMonoid, Columns, alike, column_of
+from mta.monoids.base import LOST, Array, ColumnarMonoid, Columns, alike, column_of, is_finite
 
 _WORD = 2**63
 
@@ -98,6 +98,7 @@ class UfuncMonoid(ColumnarMonoid):
     """
 
     ufunc: np.ufunc
+    commutes = True
 
     def combine(self, older: Any, younger: Any) -> Any:
         if older is None or younger is None:
@@ -143,7 +144,7 @@ class UfuncMonoid(ColumnarMonoid):
 
     def suffix_columns(self, states: Columns) -> Columns:
         # The flipped scan gets younger before older, which only matters to an operator that does not commute.
-        if not self._commutes():
+        if not self.commutes:
             return super().suffix_columns(states)
         return (self.prefix_columns((states[0][::-1],))[0][::-1],)
 
@@ -153,9 +154,6 @@ class UfuncMonoid(ColumnarMonoid):
             if not self._run_fits(column):
                 return (column_of([functools.reduce(self.combine_values, column.tolist())]),)
             return (_settled(self.ufunc.reduce(column, keepdims=True)),)
-
-    def _commutes(self) -> bool:
-        return self.ufunc in _SCALAR or self.ufunc in (np.logaddexp, np.logaddexp2, np.hypot)
 
     def _pair_fits(self, a: Array, b: Array) -> bool:
         if a.dtype == object or b.dtype == object or self._takes_objects():
@@ -198,17 +196,21 @@ class Count(UfuncMonoid):
     """How many elements there are, whatever they are.
 
     `Count("x")` is SQL's COUNT(x) to whoever knows nulls, as `rolling` does; a window has none to leave out.
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> AmortizedMTA(monoids.Count(), policies.TimeWindow(10)).slide(["a", "b", "c"], [0, 9, 11]).tolist()
+    [1, 2, 2]
     """
 
     ufunc = np.add
-    commutes = True
     identity = 0
+    invertible = True
 
     def combine(self, older: Any, younger: Any) -> Any:
         return older + younger
 
-    def inverse(self, state: Any) -> Any:
-        return -state
+    def without(self, state: Any, older: Any) -> Any:
+        return state - older
 
     def check_row(self, row: Any) -> Any:  # noqa: ARG002
         return 1
@@ -224,24 +226,33 @@ class Count(UfuncMonoid):
 
 
 class Sum(UfuncMonoid):
-    """The sum; of whole numbers it is exact."""
+    """The sum; of whole numbers it is exact.
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> AmortizedMTA(monoids.Sum(), policies.CountWindow(2)).slide([3, 1, 4, 1.5]).tolist()
+    [3.0, 4.0, 5.0, 5.5]
+    """
 
     ufunc = np.add
-    commutes = True
     identity = 0
+    invertible = True
 
     def combine(self, older: Any, younger: Any) -> Any:
         return older + younger
 
-    def inverse(self, state: Any) -> Any:
-        return -state
+    def without(self, state: Any, older: Any) -> Any:
+        return state - older if is_finite(state) else LOST
 
 
 class Product(UfuncMonoid):
-    """The product; of whole numbers it is exact."""
+    """The product; of whole numbers it is exact.
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> AmortizedMTA(monoids.Product(), policies.CountWindow(2)).slide([3, 2, 0, 7]).tolist()
+    [3, 6, 0, 0]
+    """
 
     ufunc = np.multiply
-    commutes = True
     identity = 1
 
     def combine(self, older: Any, younger: Any) -> Any:
@@ -249,10 +260,14 @@ class Product(UfuncMonoid):
 
 
 class Min(UfuncMonoid):
-    """The least element; None of nothing."""
+    """The least element; None of nothing.
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> AmortizedMTA(monoids.Min(), policies.CountWindow(2)).slide([3, 1, 4, 5]).tolist()
+    [3, 1, 1, 4]
+    """
 
     ufunc = np.minimum
-    commutes = True
 
     def combine(self, older: Any, younger: Any) -> Any:
         if older is None or younger is None:
@@ -261,10 +276,14 @@ class Min(UfuncMonoid):
 
 
 class Max(UfuncMonoid):
-    """The greatest element; None of nothing."""
+    """The greatest element; None of nothing.
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> AmortizedMTA(monoids.Max("temp"), policies.CountWindow(2)).slide({"temp": [3, 1, 4, 1]}).tolist()
+    [3, 3, 4, 4]
+    """
 
     ufunc = np.maximum
-    commutes = True
 
     def combine(self, older: Any, younger: Any) -> Any:
         if older is None or younger is None:
@@ -289,8 +308,8 @@ class FromUfunc(UfuncMonoid):
         if not isinstance(ufunc, np.ufunc) or ufunc.nin != 2 or ufunc.nout != 1:
             raise TypeError(f"from_ufunc takes a ufunc of two inputs and one output, got {ufunc!r}")
         self.ufunc = ufunc
+        self.commutes = ufunc in _SCALAR or ufunc in (np.logaddexp, np.logaddexp2, np.hypot)
         self.identity = identity
-        self.commutes = self._commutes()
         self._lift = lift
         self._lower = lower
         parts = [ufunc.__name__ if name is None else name, repr(identity), *map(repr, self.fields)]
@@ -360,6 +379,11 @@ def from_ufunc(
     applied to a plain value and to a whole column, so write them with NumPy functions or arithmetic.
     `field` names the element's field where elements are mappings. `name` stands for the functions in a
     checkpoint, as with `from_function`; a ufunc of `np.frompyfunc` says nothing of what it does, so name it.
+
+    >>> import numpy as np
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> AmortizedMTA(monoids.from_ufunc(np.gcd, 0), policies.CountWindow(2)).slide([12, 18, 27, 5]).tolist()
+    [12, 6, 9, 1]
     """
     fields = () if field is None else (field,)
     return FromUfunc(ufunc, identity, *fields, lift=lift, lower=lower, name=name)
