@@ -47,7 +47,7 @@ class KeyedStreams:
         self._row: Callable[[Any], Any] = monoid.check_row if plain else monoid.row  # type: ignore[attr-defined]
         self._lift = monoid.lift_row
         self._windows = WindowManager(monoid, settings.lateness, settings.changes_only)
-        self._plan = Plan.of(queries, monoid, settings.in_order)
+        self._plan = self._planned(queries)
         self._streams: dict[Any, Stream] = {}
         self._watermark: Time = -math.inf
         #: tuples before this time come too late
@@ -196,7 +196,7 @@ class KeyedStreams:
         else:
             since = from_now_on(streams.values(), upto)
         query = Query(kind, since)
-        plan = Plan.of({**queries, name: query}, self._monoid, self._settings.in_order)
+        plan = self._planned({**queries, name: query})
         changed = {key: with_query(stream, name, query, upto) for key, stream in streams.items()}
         # nothing is called from here on
         self._plan, self._streams = plan, changed
@@ -209,12 +209,15 @@ class KeyedStreams:
         if name not in queries:
             raise KeyError(f"there is no query {name!r}; there are {sorted(queries)}")
         del queries[name]
-        plan = Plan.of(queries, self._monoid, self._settings.in_order)
+        plan = self._planned(queries)
         changed = {key: without_query(stream, name) for key, stream in self._streams.items()}
         # nothing is called from here on
         self._plan, self._streams = plan, changed
 
     # -- inside -----------------------------------------------------------------------------------------
+
+    def _planned(self, queries: Queries) -> Plan:
+        return Plan.of(queries, self._monoid, self._settings.in_order)
 
     def _new_store(self) -> AggregateStore:
         raise NotImplementedError

@@ -15,7 +15,7 @@ from mta.slicing.aggregate_store.leaves import slice_states
 from mta.slicing.aggregate_store.memory import Eager, Lazy
 from mta.slicing.aggregate_store.paged import LOCAL, Paged, check_local, check_pages
 from mta.slicing.keyed import KeyedStreams
-from mta.slicing.queries import Plan, Queries, checked_queries
+from mta.slicing.queries import Queries, checked_queries
 from mta.slicing.saved import FORMAT, loaded_queries, loaded_stream, saved_queries, saved_stream
 from mta.slicing.settings import By, Settings
 from mta.slicing.stream import Stream
@@ -240,7 +240,7 @@ class Slicer(KeyedStreams):
         return slicer
 
     def _resume(self, queries: Queries, saved: Any) -> None:
-        self._plan = Plan.of(queries, self._monoid, self._settings.in_order)
+        self._plan = self._planned(queries)
         self._watermark, self._late_dropped = saved["watermark"], saved["late_dropped"]
         self._horizon = self._windows.horizon(self._watermark)
 

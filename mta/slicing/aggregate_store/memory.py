@@ -29,11 +29,12 @@ class Eager(AggregateStore):
         self._used = range(0)
 
     def fold(self, book: Slices, start: int, stop: int) -> Any:
-        self._refresh(book)
+        self.refresh(book)
         shift = book.dropped - self._origin
         return self._tree.between(start + shift, stop + shift - 1)
 
-    def _refresh(self, book: Slices) -> None:
+    def refresh(self, book: Slices) -> None:
+        """Writes what has changed since it was last called."""
         count, shift = len(book.slices), book.dropped - self._origin
         capacity = self._tree.capacity
         fresh = book.fresh
