@@ -10,10 +10,11 @@ from pyspark.sql import types as sql
 
 from mta.monoids.base import Monoid
 from mta.policies import Policy
+from spark_integration.call.columns import check_sorted
 from spark_integration.call.frames import Closed
 from spark_integration.call.naming import Named, numbered, numbered_schema, place
 from spark_integration.call.plan import Plan
-from spark_integration.call.planning import check_sorted, make_plan, with_results
+from spark_integration.call.planning import make_plan, with_results
 from spark_integration.call.workers import check_local_workers, for_workers
 from spark_integration.errors import RollingError
 from spark_integration.metrics import Metrics, with_metrics

@@ -13,15 +13,15 @@ from pyspark.sql import types as sql
 from mta import AmortizedMTA
 from mta.monoids.base import Monoid
 from spark_integration.aggregates.catalogue import traits_of
-from spark_integration.aggregates.inputs import Input
 from spark_integration.aggregates.parts import Aggregate, Part, aggregate_of, unread
 from spark_integration.aggregates.predicates import without_nulls
 from spark_integration.aggregates.types import check_result_type, result_type
+from spark_integration.call.columns import Columns
 from spark_integration.call.frames import frame_of
 from spark_integration.call.naming import check_carried
 from spark_integration.call.plan import Plan
-from spark_integration.errors import RollingError, UnsupportedColumn
-from spark_integration.running.storage import check_store
+from spark_integration.call.stores import check_store
+from spark_integration.errors import RollingError
 
 ALGORITHMS = ("amta", "lmta", "daba")
 
@@ -49,7 +49,7 @@ def make_plan(
 ) -> Plan:
     """What tasks have to do; RollingError where the call makes no sense."""
     check_carried(schema)
-    columns = _Columns(schema, case_sensitive)
+    columns = Columns(schema, case_sensitive)
     keys = tuple(columns.find(name, "partition_by") for name in _names(partition_by, "partition_by"))
     order = tuple(columns.find(name, "order_by") for name in _names(order_by, "order_by"))
     if not order:
@@ -81,56 +81,6 @@ def with_results(schema: sql.StructType, plan: Plan) -> sql.StructType:
     return sql.StructType([*schema.fields, *added])
 
 
-def check_sorted(plan: Plan) -> None:
-    """Refuses keys and order that Spark cannot sort by, as a batch job does."""
-    for where, columns in (("partition_by", plan.keys), ("order_by", plan.order)):
-        for each in columns:
-            if _holds(each.type, (sql.MapType, sql.VariantType)):
-                raise UnsupportedColumn(
-                    f"{where}: column {each.name!r} is of type {each.type.simpleString()}, which Spark "
-                    "cannot sort: take a part of it, or its text by to_json"
-                )
-
-
-def _holds(kind: sql.DataType, kinds: tuple[type, ...]) -> bool:
-    """Whether a type is one of some, or has one inside."""
-    if isinstance(kind, kinds):
-        return True
-    if isinstance(kind, sql.StructType):
-        return any(_holds(each.dataType, kinds) for each in kind.fields)
-    return isinstance(kind, sql.ArrayType) and _holds(kind.elementType, kinds)
-
-
-class _Columns:
-    """The columns of a DataFrame, found by name as Spark would."""
-
-    def __init__(self, schema: sql.StructType, sensitive: bool) -> None:
-        self._fields, self._sensitive = schema.fields, sensitive
-        self.names = schema.names
-
-    def find(self, name: str, where: str) -> Input:
-        exact = [index for index, each in enumerate(self.names) if each == name]
-        alike = [index for index, each in enumerate(self.names) if self.same(each, name)]
-        found = exact if len(exact) == 1 and len(alike) == 1 else alike
-        if not found:
-            raise RollingError(f"{where}: no column {name!r}, the DataFrame has {', '.join(self.names)}")
-        if len(found) > 1:
-            raise RollingError(f"{where}: {len(found)} columns are named {name!r}; rename all but one")
-        field = self._fields[found[0]]
-        if isinstance(field.dataType, sql.StringType) and field.dataType.collation != "UTF8_BINARY":
-            raise UnsupportedColumn(
-                f"{where}: column {field.name!r} has the collation {field.dataType.collation}, which windows "
-                "do not know: cast it to a string of collation UTF8_BINARY"
-            )
-        return Input(field.name, found[0], field.dataType, field.nullable)
-
-    def same(self, a: str, b: str) -> bool:
-        return a == b or (not self._sensitive and a.lower() == b.lower())
-
-    def taken(self, name: str) -> bool:
-        return any(self.same(each, name) for each in self.names)
-
-
 def _names(given: Any, where: str) -> list[str]:
     if given is None:
         return []
@@ -142,7 +92,7 @@ def _names(given: Any, where: str) -> list[str]:
 
 
 def _aggregates(
-    aggregates: Any, columns: _Columns, types: dict[str, sql.DataType | str]
+    aggregates: Any, columns: Columns, types: dict[str, sql.DataType | str]
 ) -> tuple[Aggregate, ...]:
     if not isinstance(aggregates, Mapping) or not aggregates:
         raise RollingError(
@@ -171,7 +121,7 @@ def _aggregates(
     return tuple(found)
 
 
-def _part(name: str, monoid: Monoid, columns: _Columns, types: dict[str, sql.DataType | str]) -> Part:
+def _part(name: str, monoid: Monoid, columns: Columns, types: dict[str, sql.DataType | str]) -> Part:
     traits = traits_of(monoid)
     if not monoid.fields and not traits.of_rows:
         raise RollingError(

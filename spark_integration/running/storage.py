@@ -17,9 +17,8 @@ from urllib.parse import quote, unquote, urlsplit
 from pyspark import TaskContext
 
 from mta.durability.ownership import surely_dead, this_process
-from spark_integration.errors import StoreNotUsable
 from spark_integration.running.notes import Note, sweep
-from stores import Store, StoreError, UnknownStore, open_store, store_class
+from stores import StoreError, open_store, store_class
 
 #: Pages of a killed attempt may be cleared away by `mta gc` after so many seconds without a write.
 LEASE = 3600.0
@@ -32,8 +31,6 @@ PREFIX = "mta-rolling"
 
 #: How Spark's local directories of an executor begin.
 _OF_EXECUTOR = "blockmgr-"
-
-_SECRETS = ("password", "username")
 
 
 class TaskStorage:
@@ -159,67 +156,3 @@ def _task_name() -> str:
     application = context.getLocalProperty("spark.app.id") or "app"
     place = f"{context.stageId()}.{context.partitionId()}.{context.taskAttemptId()}"
     return f"spark/{application[:80]}/{place}/{secrets.token_hex(4)}"
-
-
-# -- on the driver ----------------------------------------------------------------------------------------
-
-
-def check_store(store: Any, options: Mapping[str, Any], *, several_processes: bool, reachable: bool) -> str:
-    """The store's URL, if the tasks of this job can use it."""
-    if not isinstance(store, str):
-        raise StoreNotUsable(
-            f'store= is "rocksdb" or the URL of a store, got {store!r}: tasks open it themselves'
-        )
-    for name in options:
-        if name in _SECRETS:
-            raise StoreNotUsable(_no_secrets(f"store_options={{{name!r}: ...}}"))
-    if store == EMBEDDED:
-        return store
-    scheme = store.partition(":")[0]
-    if scheme == store:
-        raise StoreNotUsable(
-            f'store={store!r} is no URL: give "rocksdb" for the embedded store, or for example redis://host:6379/0'
-        )
-    try:
-        if urlsplit(store).password:
-            raise StoreNotUsable(_no_secrets("the store's URL"))
-        kind = store_class(store)
-        if kind.local and several_processes:
-            raise StoreNotUsable(
-                f'store="{scheme}:" keeps every window in the memory of a worker, and this job has several '
-                'executors: use "rocksdb", or the URL of a store that all executors can reach'
-            )
-        opened = open_store(store, **options)
-    except UnknownStore as error:
-        raise StoreNotUsable(f"store={store!r}: {error}") from None
-    except ValueError as error:
-        raise error if isinstance(error, StoreNotUsable) else StoreNotUsable(f"store: {error}") from None
-    except (StoreError, TypeError) as error:
-        raise StoreNotUsable(f"store={store!r}: {error}") from error
-    directory = embedded_in(store)
-    if directory is not None and not directory.is_absolute():
-        raise StoreNotUsable(
-            f"store={store!r}: executors need an absolute directory, as in {scheme}:///mnt/disk"
-        )
-    with opened:
-        if reachable and not kind.local and directory is None:
-            _try(opened, store, options)
-    return store
-
-
-def _try(opened: Store, url: str, options: Mapping[str, Any]) -> None:
-    quick = dict(options)
-    if "max_tries" in opened.known_options:
-        quick["max_tries"] = 1
-    try:
-        with open_store(url, **quick) as store:
-            store.get_many(["probe"])
-    except StoreError as error:
-        raise StoreNotUsable(f"the driver cannot use the store {opened.url}: {error}") from error
-
-
-def _no_secrets(where: str) -> str:
-    return (
-        f"{where} names a user or a password, which would be readable in the job's plan: set them in the "
-        "environment of the executors and the driver instead, for example spark.executorEnv.REDIS_PASSWORD"
-    )

@@ -12,7 +12,8 @@ from installed import FILE_STORE, Installed
 
 from mta import monoids
 from spark_integration import rolling
-from spark_integration.running.storage import check_store, embedded_at, embedded_in
+from spark_integration.call.stores import check_store
+from spark_integration.running.storage import embedded_at, embedded_in
 from stores import open_store
 
 if TYPE_CHECKING:

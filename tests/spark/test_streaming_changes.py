@@ -22,10 +22,10 @@ from streams import NUMBER, Stream, configured, seconds_of
 from mta import monoids, policies
 from spark_integration import rolling
 from spark_integration.aggregates.inputs import Input
+from spark_integration.call import stores
 from spark_integration.call.planning import make_plan
 from spark_integration.errors import RollingError, UnsupportedColumn
 from spark_integration.metrics import Metrics
-from spark_integration.running import storage
 from spark_integration.running.metering import STREAM_SUMS
 from spark_integration.streaming import keys
 from spark_integration.streaming.identity import Identity, decode_identity
@@ -217,7 +217,7 @@ def test_what_a_query_does_may_change() -> None:
         "store": "redis://other-host:6379/0",
         "types": {"sx": "double"},
     }
-    with mock.patch.object(storage, "_try"):
+    with mock.patch.object(stores, "try_store"):
         before, after = identity(), identity(**other)
     assert after.after(before) == after
     assert after.fingerprint == before.fingerprint

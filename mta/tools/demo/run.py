@@ -26,8 +26,9 @@ from mta.tools.demo.sampler import Sampler
 from mta.tools.demo.session import SparkFailed, session
 from mta.tools.demo.terminal_plot import terminal_plot
 from mta.tools.signals import terminable
+from spark_integration.call.stores import check_store
 from spark_integration.errors import StoreNotUsable
-from spark_integration.running.storage import check_store, embedded_in
+from spark_integration.running.storage import embedded_in
 from stores import StoreError, open_store
 
 #: The part of the stream, in percent, that a window spans.
