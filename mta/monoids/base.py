@@ -78,6 +78,10 @@ class Monoid(ABC):
         """What a window keeps of an element: its inputs, checked, without what no aggregate reads."""
         return value
 
+    def check_row(self, row: Any) -> Any:
+        """What a store returned as a row. Refuses what `row` never makes, where that can be known."""
+        return row
+
     def lift_row(self, row: Any) -> Any:
         """`lift`, of what `row` made of an element."""
         return self.lift(row)
@@ -87,6 +91,7 @@ class Monoid(ABC):
         return state
 
     def unpack(self, packed: Any) -> Any:
+        """The reverse of `pack`. Refuses what `pack` never makes, where that can be known."""
         return packed
 
     def fingerprint(self) -> str:
@@ -158,6 +163,9 @@ class ColumnarMonoid(Monoid):
     def check_columns(self, inputs: Columns) -> Columns:
         """The inputs in the form that is stored. Refuses what `lift` would refuse, naming row and value."""
         return tuple(numeric_column(column, self) for column in inputs)
+
+    def check_states(self, states: Columns) -> None:
+        """What a store returned as states in columns. Refuses what no state is, where that can be known."""
 
     @abstractmethod
     def lift_columns(self, inputs: Columns) -> Columns:
@@ -357,6 +365,15 @@ def numeric_column(column: Any, monoid: Any) -> Array:
         except (TypeError, ValueError, OverflowError) as error:
             raise type(error)(f"row {row}: {error}") from None
     return column_of([number(value, monoid) for value in array.tolist()])
+
+
+def check_numbers(columns: Columns, monoid: Any) -> None:
+    """Refuses objects among states that are neither whole numbers, of any size, nor real ones."""
+    for column in columns:
+        if column.dtype == object:
+            for value in column.tolist():
+                if type(value) is not int and type(value) is not float:
+                    raise TypeError(f"{monoid!r} has numbers as states, got {value!r}")
 
 
 def refuse_time_types(values: Any, monoid: Any) -> None:

@@ -33,6 +33,9 @@ class Concat(ValueMonoid):
     def without(self, state: Any, older: Any) -> Any:
         return state[len(older) :]
 
+    def unpack(self, packed: Any) -> Any:
+        return _of_type(str, packed, self)
+
 
 class Collect(ValueMonoid):
     """All elements as a list, the oldest first.
@@ -57,6 +60,9 @@ class Collect(ValueMonoid):
 
     def lower(self, state: Any) -> Any:
         return own_list(state)
+
+    def unpack(self, packed: Any) -> Any:
+        return _of_type(tuple, packed, self)
 
 
 class CollectDistinct(ValueMonoid):
@@ -91,6 +97,9 @@ class CollectDistinct(ValueMonoid):
     def lower(self, state: Any) -> Any:
         return set(own_list(state))
 
+    def unpack(self, packed: Any) -> Any:
+        return _of_type(frozenset, packed, self)
+
 
 class CountDistinct(CollectDistinct):
     """How many different elements there are, exactly: keeps all of them, where DistinctCount estimates.
@@ -102,3 +111,9 @@ class CountDistinct(CollectDistinct):
 
     def lower(self, state: Any) -> Any:
         return len(state)
+
+
+def _of_type(kind: type, packed: Any, monoid: Any) -> Any:
+    if type(packed) is not kind:
+        raise TypeError(f"{monoid!r} has a {kind.__name__} as its state, got {packed!r}")
+    return packed

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mta.monoids.base import Array, ColumnarMonoid, Columns, aligned, number, numeric_column
+from mta.monoids.base import Array, ColumnarMonoid, Columns, aligned, check_numbers, number, numeric_column
 from mta.monoids.values import plain, plain_column
 from mta.owned import own
 
@@ -46,6 +46,9 @@ class MaxCount(ColumnarMonoid):
         count = older[1] * (older[0] == best)
         count += younger[1] * (younger[0] == best)
         return (best, count)
+
+    def check_states(self, states: Columns) -> None:
+        check_numbers(states, self)
 
     def lower_columns(self, states: Columns) -> Any:
         return states[1]
@@ -105,6 +108,9 @@ class ArgMax(ColumnarMonoid):
 
     def check_columns(self, inputs: Columns) -> Columns:
         return (numeric_column(inputs[0], self), plain_column(inputs[1], self))
+
+    def check_states(self, states: Columns) -> None:
+        check_numbers(states[:1], self)
 
     def combine(self, older: Any, younger: Any) -> Any:
         if younger[0] is None:

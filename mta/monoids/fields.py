@@ -67,13 +67,21 @@ class Fields(Monoid):
         inputs = tuple(own(unwrapped(required(value, field, self), self)) for field in self.fields)
         return inputs[0] if len(inputs) == 1 else inputs
 
+    def check_row(self, row: Any) -> Any:
+        self.row(self._element(row))
+        return row
+
     def lift(self, value: Any) -> Any:
         return {name: monoid.lift(value) for name, monoid in self.monoids.items()}
 
     def lift_row(self, row: Any) -> Any:
+        return self.lift(self._element(row))
+
+    def _element(self, row: Any) -> Any:
+        """The element that a row was made of."""
         if not self.fields:
-            return self.lift(row)
-        return self.lift(dict(zip(self.fields, row if len(self.fields) > 1 else (row,), strict=True)))
+            return row
+        return dict(zip(self.fields, row if len(self.fields) > 1 else (row,), strict=True))
 
     def combine(self, older: Any, younger: Any) -> Any:
         return {name: combine(older[name], younger[name]) for name, combine in self._combines}
@@ -149,6 +157,10 @@ class ColumnFields(Fields, ColumnarMonoid):
             for index, column in zip(indices, checked, strict=True):
                 columns[index] = column
         return tuple(columns)
+
+    def check_states(self, states: Columns) -> None:
+        for _, monoid, part, _ in self._parts:
+            monoid.check_states(states[part])
 
     def lift_columns(self, inputs: Columns) -> Columns:
         return self._chained(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mta.monoids.base import LOST, Array, ColumnarMonoid, Columns, is_finite, numeric_column
+from mta.monoids.base import LOST, Array, ColumnarMonoid, Columns, check_numbers, is_finite, numeric_column
 from mta.monoids.ufuncs import Sum, quiet
 
 _SUM = Sum()
@@ -81,6 +81,9 @@ class Mean(ColumnarMonoid):
 
     def combine_columns(self, older: Columns, younger: Columns) -> Columns:
         return (older[0] + younger[0], *_SUM.combine_columns(older[1:], younger[1:]))
+
+    def check_states(self, states: Columns) -> None:
+        check_numbers(states, self)
 
     def lower_columns(self, states: Columns) -> Any:
         counts, totals = states
@@ -209,6 +212,9 @@ class _StdDev(ColumnarMonoid):
             delta += squares
             delta += more
         return (total, shift, delta)
+
+    def check_states(self, states: Columns) -> None:
+        check_numbers(states, self)
 
     def lower_columns(self, states: Columns) -> Any:
         with quiet():

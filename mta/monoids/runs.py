@@ -56,11 +56,14 @@ class LongestIncreasingRun(Monoid):
         if self.fields:
             inputs = [required(value, field, self) for field in self.fields]
             value = (inputs[1], inputs[0]) if len(inputs) == 2 else inputs[0]
-        if not isinstance(value, (tuple, list)):
-            return number(value, self)
-        if len(value) != 2:
-            raise TypeError(f"{self!r} takes a number or a pair (time, number), got {value!r}")
-        return (number(value[0], self), number(value[1], self))
+        return self.check_row(value)
+
+    def check_row(self, row: Any) -> Any:
+        if not isinstance(row, (tuple, list)):
+            return number(row, self)
+        if len(row) != 2:
+            raise TypeError(f"{self!r} takes a number or a pair (time, number), got {row!r}")
+        return (number(row[0], self), number(row[1], self))
 
     def lift(self, value: Any) -> RunState:
         return self.lift_row(self.row(value))
@@ -100,7 +103,13 @@ class LongestIncreasingRun(Monoid):
         return LongestRun(start, end, end - start, count)
 
     def unpack(self, packed: Any) -> RunState:
-        return tuple(packed)
+        n, first, last, head, tail, best, at, *times = state = tuple(packed)
+        if len(times) != 4 or any(type(count) is not int for count in (n, head, tail, best, at)):
+            raise TypeError(f"{self!r} has no such state: {packed!r}")
+        for each in (first, last, *times):
+            if each is not None:
+                number(each, self)
+        return state
 
     def fingerprint(self) -> str:
         names = [repr(self.fields[0])] if self.fields else []

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mta.functions import check_name, described
-from mta.monoids.base import LOST, Array, ColumnarMonoid, Columns, alike, column_of, is_finite
+from mta.monoids.base import LOST, Array, ColumnarMonoid, Columns, alike, check_numbers, column_of, is_finite
 
 _WORD = 2**63
 
@@ -114,6 +114,10 @@ class UfuncMonoid(ColumnarMonoid):
         if type(state) is int and not -_WORD <= state < _WORD:
             raise OverflowError(self._beyond(state, ""))
         return state
+
+    def check_states(self, states: Columns) -> None:
+        if not self._takes_objects():
+            check_numbers(states, self)
 
     def lift_columns(self, inputs: Columns) -> Columns:
         return inputs

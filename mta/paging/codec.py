@@ -126,9 +126,9 @@ def _decoded(layout: Layout, tier: int, count: int, payloads: list[_Payload]) ->
             if columns[0].dtype != object:
                 raise Malformed("its entries are numbers in a column")
             items = columns[0].tolist()
-            return times, items if tier == 0 else [monoid.unpack(item) for item in items]
-        if tier == 0 and any(column.dtype == object for column in columns):
-            layout.monoid.check_columns(tuple(columns))
+            return times, list(map(monoid.unpack if tier else monoid.check_row, items))
+        if any(column.dtype == object for column in columns):
+            (layout.monoid.check_states if tier else layout.monoid.check_columns)(tuple(columns))
     except Exception as error:  # of the monoid, which may be anybody's
         raise Malformed(f"its entries are none of {monoid!r}: {error}") from error
     return times, tuple(columns)

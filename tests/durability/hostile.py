@@ -296,7 +296,50 @@ def try_stored(megabytes: int, step: int) -> int:
     return tried
 
 
+def try_used(megabytes: int, step: int) -> int:
+    """Goes on with windows of objects of which one page or part is hostile; no error is the operator's."""
+    from mta import AmortizedMTA, LogMTA, monoids, policies
+    from mta.errors import WindowError
+    from stores.memory import MemoryStore
+
+    some = {
+        "Concat": (monoids.Concat(), str),
+        "Collect": (monoids.Collect(), int),
+        "CollectDistinct": (monoids.CollectDistinct(), int),
+        "BloomFilter": (monoids.BloomFilter(), str),
+        "Fields": (monoids.Fields(a=monoids.Collect("x"), b=monoids.Max("x")), lambda i: {"x": i}),
+    }
+    limit(megabytes, 500)
+    tried = 0
+    for monoid, element in some.values():
+        store = MemoryStore()
+        policy = policies.CountWindow(30)
+        with AmortizedMTA(monoid, policy, store=store, name="w", page_size=4) as window:
+            window._checkpoints._inline = 0
+            for number in range(47):
+                window.push(element(number))
+            window.checkpoint()
+        pages, roots = dict(store._contents.pages), dict(store._contents.roots)
+        for key in sorted(pages):
+            for number, data in enumerate(islice(hostile_pages(pages[key]), 0, None, step)):
+                tried += 1
+                store._contents.pages, store._contents.roots = {**pages, key: data}, dict(roots)
+                kind = (AmortizedMTA, LogMTA)[number % 2]
+                with suppress(WindowError), kind.restore(store, "w", monoid, policy) as window:
+                    for call in (
+                        window.query,
+                        lambda: window.range_query(20, 40),
+                        lambda: window.push(element(99)),  # noqa: B023
+                        lambda: window.evict(9),
+                        window.query,
+                        window.checkpoint,
+                    ):
+                        with suppress(WindowError):
+                            call()
+    return tried
+
+
 if __name__ == "__main__":
     sys.path.append(f"{sys.path[0]}/../mta")
-    tries = {"pages": try_pages, "roots": try_roots, "stored": try_stored}
+    tries = {"pages": try_pages, "roots": try_roots, "stored": try_stored, "used": try_used}
     print(tries[sys.argv[1]](int(sys.argv[2]), int(sys.argv[3])))
