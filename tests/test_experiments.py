@@ -50,7 +50,8 @@ def test_quick(name: str, tmp_path: Path) -> None:
     assert any(each["outcome"] == FINISHED for each in record["runs"])
     assert all(each["peak_bytes"] > 1 << 20 for each in record["runs"])
     rows = list(csv.DictReader((tmp_path / f"{name}-quick.csv").read_text().splitlines()))
-    assert len(rows) == sum(len(each["rows"]) for each in record["runs"])
+    made = registry.experiment(name)
+    assert len(rows) == sum(len(made.rows(each)) for each in record["runs"])
     svgs = sorted(tmp_path.glob("*.svg"))
     assert svgs
     for svg in svgs:

@@ -25,7 +25,7 @@ from uuid import uuid4
 
 from rich.console import Console
 
-from mta.durability.manifest import decode_root
+from mta.durability.coding import decode_root
 from mta.durability.operations import collect, remove, verify
 from mta.tools.soak_stream import (
     AIMED,

@@ -14,7 +14,7 @@ import numpy as np
 import xxhash
 
 from mta import AmortizedMTA, LogMTA, monoids, policies
-from mta.durability.manifest import decode_root
+from mta.durability.coding import decode_root
 from mta.errors import WindowNotFound
 from mta.monoids.base import Monoid
 from mta.policies import Policy

@@ -77,6 +77,10 @@ class Experiment(ABC):
         """How long a run may take."""
         return 900.0
 
+    def needless(self, case: Case, records: Sequence[Record]) -> bool:  # noqa: ARG002
+        """Whether earlier runs tell how this one would end, so that it is left out."""
+        return False
+
     def perform(self, case: Case, seconds: float, tell: Tell) -> Record:
         """Runs a case: by default `measure` in a process of its own."""
         return in_own_process(self.name, case, seconds, tell)
@@ -123,6 +127,10 @@ class Disagreement(Exception):
 
 def text_of(case: Case) -> str:
     """A case on one line."""
-    return ", ".join(
-        f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}" for name, value in case.items()
-    )
+    return ", ".join(_text(name, value) for name, value in case.items() if value is not False)
+
+
+def _text(name: str, value: Any) -> str:
+    if value is True:
+        return name
+    return f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}"

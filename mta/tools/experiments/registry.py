@@ -23,6 +23,19 @@ class Entry(NamedTuple):
 #: In the order in which `mta experiment all` runs them.
 ENTRIES = {
     "complexity": Entry("paper.complexity", "the MTA paper's table 1, counted: combines, entries, reads"),
+    "constant-window": Entry(
+        "paper.constant_window", "the MTA paper's figure 6: the latency of an update, by the window's size"
+    ),
+    "bulk-evict": Entry(
+        "paper.bulk_evict", "the MTA paper's figure 7: the latency of a bulk eviction, by what goes"
+    ),
+    "dimensions": Entry(
+        "paper.dimensions", "the MTA paper's figure 9: one window of 1 to 50 dimensions, or as many windows"
+    ),
+    "memory": Entry("paper.memory", "the MTA paper's figure 8: the window reached, by the memory allowed"),
+    "analytics": Entry(
+        "paper.analytics", "the MTA paper's table 2: six aggregates over two years of a machine's memory use"
+    ),
     "spark-memory": Entry(
         "spark_memory.experiment",
         "which Spark jobs finish at which memory limits: rolling, and what it replaces",

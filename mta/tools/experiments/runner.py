@@ -54,7 +54,10 @@ def _run_cases(results: Results, options: argparse.Namespace, console: Console) 
     for number, case in enumerate(todo, 1):
         say = _Progress(console, f"{number:2}/{len(todo)}  {experiment.title(case)}")
         if results.has(case):
-            say.had_before()
+            say.told("had before")
+            continue
+        if experiment.needless(case, results.records):
+            say.told("left out: earlier runs tell how it would end")
             continue
         record = say.during(experiment, case, experiment.seconds(case, options))
         results.add(record)
@@ -82,8 +85,8 @@ class _Progress:
         self._say(experiment.ended(record), STYLES.get(record["outcome"], "red"))
         return record
 
-    def had_before(self) -> None:
-        self._say("had before", "dim")
+    def told(self, text: str) -> None:
+        self._say(text, "dim")
 
     def _say(self, text: str, style: str) -> None:
         self._console.print(f"{self._text}: ", end="", markup=False, highlight=False, soft_wrap=True)

@@ -25,14 +25,17 @@ from stores import Store, open_store
 from stores.counting import CountingStore
 
 #: Window sizes, and how many pushes are counted at most.
-SIZES, PUSHES = tuple(1 << k for k in range(6, 17, 2)), 1 << 16
+SIZES, PUSHES = tuple(1 << k for k in range(6, 19, 2)), 1 << 14
 QUICK_SIZES, QUICK_PUSHES = (1 << 6, 1 << 8), 1 << 9
 
-#: Naive and RA combine so often that fewer pushes tell the same.
-FEW = 64
+#: Where a push combines often, fewer tell the same, and only the MTA goes up to the largest sizes.
+FEW, OTHERS_LARGEST = 64, 1 << 14
+
+#: Elements that come in together: a window is filled as a stream fills it.
+CHUNK = 256
 
 #: Looks at what a window holds while it slides.
-LOOKS = 16
+LOOKS = 8
 
 #: Over a store that counts, and is none of the machine's.
 WHO = ("naive", "ra", "daba", "lmta", "amta", "lmta-redis", "amta-redis")
@@ -72,8 +75,9 @@ class Complexity(Experiment):
         sizes = QUICK_SIZES if scale.quick else SIZES
         pushes = QUICK_PUSHES if scale.quick else PUSHES
         return [
-            {"contender": name, "page": page, "largest": sizes[-1], "sizes": len(sizes), "pushes": pushes}
+            {"contender": name, "page": page, "largest": min(sizes[-1], largest), "pushes": pushes}
             for name in WHO
+            for largest in (sizes[-1] if CONTENDERS[name].is_mta else OTHERS_LARGEST,)
             for page in ((PAPER_PAGE, 0) if CONTENDERS[name].is_mta else (0,))
         ]
 
@@ -138,11 +142,17 @@ def _counted(contender: Contender, paper: bool, size: int, pushes: int) -> Row:
         counting = CountingStore(inner)
         store = counting if contender.store else None
         with window_of(contender, monoid(counted), policy(), store=store, paper=paper) as window:
-            window.extend([(1, size) for _ in range(size)])
+            _fill(window, size, size)
             expensive = contender.title in ("Naive", "Reactive Aggregator")
-            steps = min(FEW if expensive else 2 * size, pushes)
+            most = pushes if size <= OTHERS_LARGEST else pushes >> 2
+            steps = min(FEW if expensive else 2 * size, most)
             slid = _slide(window, counted, counting, size, steps)
             return {"size": size, **slid, **_bulk(window, counted, counting, size)}
+
+
+def _fill(window: Any, count: int, size: int) -> None:
+    for start in range(0, count, CHUNK):
+        window.extend([(1, size) for _ in range(min(CHUNK, count - start))])
 
 
 def _slide(window: Any, counted: _Counted, store: CountingStore, size: int, steps: int) -> Row:
@@ -180,7 +190,7 @@ def _bulk(window: Any, counted: _Counted, store: CountingStore, size: int) -> Ro
         reads, keys = max(reads, store.calls["get_many"]), max(keys, store.keys_read)
         if len(window) != size + 1 - evicted:
             raise AssertionError(f"{len(window)} elements are left of {size + 1 - evicted}")
-        window.extend([(1, size) for _ in range(evicted)])
+        _fill(window, evicted, size)
     return {"bulk_combines": combines, "bulk_reads": reads, "bulk_keys": keys}
 
 
@@ -188,7 +198,8 @@ def _entries(window: Any) -> int:
     """Elements and partial results that can be reached from a window without its store."""
     found, seen, todo = 0, {id(window)}, [window]
     while todo:
-        for each in gc.get_referents(todo.pop()):
+        one = todo.pop()
+        for each in one.values() if isinstance(one, dict) else gc.get_referents(one):
             if id(each) in seen or isinstance(each, FOREIGN):
                 continue
             seen.add(id(each))
@@ -222,7 +233,7 @@ def _exhibit(rows: Sequence[Row], what: str, title: str, y: str, more: str) -> E
 
 
 def _seen(series: dict[str, list[tuple[float, float]]]) -> str:
-    largest = max(x for points in series.values() for x, _ in points)
+    largest = min(max(x for x, _ in points) for points in series.values())
     at = {title: dict(points).get(largest) for title, points in series.items()}
     told = "; ".join(f"{title} {plots.many(value)}" for title, value in at.items() if value is not None)
     return f"At {plots.many(largest)}: {told}."
