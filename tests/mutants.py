@@ -55,7 +55,10 @@ TESTS: dict[str, tuple[str, ...]] = {
         (*ENGINE, *DURABILITY, "tests/mta/test_faults.py"),
     ),
     "paging/ahead": ("tests/paging/test_read_ahead.py",),
-    **dict.fromkeys(("durability/ownership", "durability/snapshots", "durability/manifest"), DURABILITY),
+    **dict.fromkeys(
+        tuple(f"durability/{part}" for part in ("ownership", "writer", "snapshots", "coding")), DURABILITY
+    ),
+    "durability/manifest": ("tests/durability/test_named.py", *DURABILITY),
     "durability/attempts": ("tests/durability/test_attempts.py", "tests/durability/test_gc.py"),
 }
 TESTS = {f"mta/{name}.py": tests for name, tests in TESTS.items()}

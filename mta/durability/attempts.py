@@ -13,34 +13,19 @@ to before its result goes back to Spark. One that died in between leaves pages w
 from __future__ import annotations
 
 import secrets
-import threading
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from mta.durability import leases
-from mta.durability.manifest import (
-    DOCUMENTS,
-    PART,
-    Attempt,
-    Extents,
-    Root,
-    Version,
-    decode_root,
-    encode_root,
-    pack_version,
-)
-from mta.durability.ownership import next_epoch, surely_dead, this_process
+from mta.durability.coding import decode_root, encode_root, pack_version
+from mta.durability.manifest import DOCUMENTS, PART, Attempt, Extents, Named, Root, Version, next_epoch
+from mta.durability.owners import surely_dead, this_process
+from mta.durability.writer import Writer
 from mta.errors import Fenced, PagesLost, WindowExists
-from mta.paging.ranges import without
-from stores import Conflict, Store, Token, page_key
-from stores.base import check_name, page_prefix
-
-#: Epoch and tier, to the numbers of pages.
-Pages = dict[tuple[int, int], list[range]]
+from stores import Conflict, Store, page_key
 
 
-class AttemptHold:
+class AttemptHold(Writer):
     """One attempt's hold on one window; what a window's pages and tails are written under."""
 
     def __init__(
@@ -54,24 +39,30 @@ class AttemptHold:
         run: str,
         lease: float,
     ) -> None:
-        self._store, self._name, self._base = store, check_name(name), base
-        self._shift = page_size.bit_length() - 1
-        self._batch, self._run, self._lease = batch, run, lease
+        super().__init__(store, name, page_size, lease)
+        self._base = base
+        self._batch, self._run, self._seconds = batch, run, lease
         self._id = secrets.token_hex(8)
-        self._lock = threading.RLock()
         self._claimed = False
-        self._renewed = 0.0
         #: whether there may be pages of an attempt that is gone, which nobody names
         self.beside_gone = False
-        self.extents: Extents | None = (
+        self.extents = (
             Extents(((0, None),), self._shift) if base is None else replace(base.extents, shift=self._shift)
         )
-        self.root = Root(0, page_size, versions=() if base is None else (base,))
+        if base is not None:
+            self.root = replace(self.root, versions=(base,))
+
+    @property
+    def claimed(self) -> bool:
+        return self._claimed
 
     @property
     def wrote(self) -> bool:
         """Whether there may be pages of this attempt."""
         return self._claimed
+
+    def _may_count(self) -> tuple[Version, ...]:
+        return () if self._base is None else (self._base,)
 
     # -- claiming and publishing ------------------------------------------------------------------------
 
@@ -92,34 +83,23 @@ class AttemptHold:
                     if not self._is_there():
                         continue
                 break
-            self._claimed, self._renewed = True, time.monotonic()
+            self._claimed, self._renewed = True, leases.now()
             assert self.extents is not None
             if self._base is None:
                 self.extents = Extents(((epoch, None),), self._shift)
             elif epoch != self.extents.open:
                 self.extents = self.extents.taken_over(self._base.tail, epoch)
             self.root = replace(self.root, epoch=epoch)
-            leases.keep(self)
-            self._clear(root.retained, claimed.retained)
+            self._keep()
+            clear(self._store, self._name, root.retained, claimed.retained)
 
-    def end(self) -> None:
-        """The lease is renewed no more."""
-        leases.end(self)
-
-    def renewal(self) -> float:
-        return self._renewed + self._lease * leases.PART_OF_LEASE
-
-    def renew(self) -> None:
-        """Makes the lease last from now on, if a part of it is over."""
-        with self._lock:
-            if self._claimed and time.monotonic() >= self.renewal():
-                until = self._store.now() + self._lease
-                self._change(lambda mine: replace(mine, lease=until))
-                self._renewed = time.monotonic()
+    def _prolong(self, until: float) -> None:
+        self._change(lambda mine: replace(mine, lease=until))
+        self._renewed = leases.now()
 
     def _check_not_lost(self) -> None:
         """Where there is no root, there must be no pages of the version that this attempt goes on from."""
-        if self._base is not None and any(True for _ in self._base.keys(self._name)):
+        if Named.by(self._may_count()):
             raise PagesLost(
                 f"the window {self._name!r} has pages, and none are in {self._store!r}: it was removed or "
                 "lost, or this is not the store that was written to"
@@ -142,7 +122,7 @@ class AttemptHold:
         kept = tuple(
             each
             for each in root.attempts
-            if self._may_count(each) and (each.version is None or root.page_size == size)
+            if self._stays(each) and (each.version is None or root.page_size == size)
         )
         now = self._store.now()
         self.beside_gone = any(each.version is None and is_gone(each, now) for each in kept)
@@ -150,12 +130,12 @@ class AttemptHold:
         if self._goes_on(root):
             epoch = root.epoch
             kept = ()
-        mine = Attempt(self._id, epoch, self._batch, self._run, this_process(), now + self._lease)
+        mine = Attempt(self._id, epoch, self._batch, self._run, this_process(), now + self._seconds)
         versions = () if self._base is None else (self._base,)
         claimed = replace(root, epoch=epoch, page_size=size, versions=versions, attempts=(*kept, mine))
         return claimed, epoch
 
-    def _may_count(self, other: Attempt) -> bool:
+    def _stays(self, other: Attempt) -> bool:
         """Whether another attempt may have won this batch, or be at work and leave pages."""
         if other.version is None:
             return True  # when it is gone, `mta gc` clears up after it
@@ -196,7 +176,7 @@ class AttemptHold:
             if found is None or self._mine(found[0]) is None:
                 raise Fenced(
                     f"this attempt's claim on the window {self._name!r} in {self._store!r} was cleared away: "
-                    f"the window was removed, or nothing came of it for more than {self._lease:g} seconds"
+                    f"the window was removed, or nothing came of it for more than {self._seconds:g} seconds"
                 )
             root, token = found
             changed = []
@@ -221,10 +201,6 @@ class AttemptHold:
                 if monoid and self._is_there(published=True):
                     return
 
-    def _read(self) -> tuple[Root, Token] | None:
-        found = self._store.read_root(self._name)
-        return None if found is None else (decode_root(self._name, found[0]), found[1])
-
     def _mine(self, root: Root) -> Attempt | None:
         return next((each for each in root.attempts if each.id == self._id), None)
 
@@ -232,36 +208,6 @@ class AttemptHold:
         found = self._read()
         mine = None if found is None else self._mine(found[0])
         return mine is not None and (mine.version is not None or not published)
-
-    def _clear(self, before: Iterable[Version], after: Iterable[Version]) -> None:
-        clear(self._store, self._name, before, after)
-
-    # -- keys -------------------------------------------------------------------------------------------
-
-    def prefix(self, tier: int, number: int) -> str:
-        assert self.extents is not None
-        return page_prefix(self._name, self.extents.epoch_of(tier, number), tier)
-
-    def can_withdraw(self) -> bool:
-        return self.wrote and self.extents is not None and self.root.has(self.extents.open + 1)
-
-    def withdraw(self, tail: int) -> None:
-        assert self.extents is not None
-        self.extents = self.extents.taken_over(tail, self.extents.open + 1)
-
-    def prefixes(self, tier: int, pages: range) -> list[tuple[str, range]]:
-        assert self.extents is not None
-        return self.extents.prefixes(self._name, tier, pages)
-
-    def needed(self, tier: int) -> list[tuple[str, range]]:
-        if self._base is None:
-            return []
-        return [
-            found
-            for each, start, stop in self._base.pages()
-            if each == tier
-            for found in self._base.extents.prefixes(self._name, tier, range(start, stop))
-        ]
 
     def check_hold(self) -> None:
         """Raises Fenced if this attempt was given up."""
@@ -294,31 +240,8 @@ def retire(store: Store, name: str, batch: int) -> None:
 
 def clear(store: Store, name: str, before: Iterable[Version], after: Iterable[Version]) -> None:
     """Deletes what versions name and others do not."""
-    needed = _named(after)
-    for (epoch, tier), ranges in _named(before).items():
-        prefix = page_prefix(name, epoch, tier)
-        for gone in without(ranges, needed.get((epoch, tier), [])):
-            if tier & PART or tier == DOCUMENTS:
-                store.delete_many([page_key(prefix, number) for number in gone])
-            else:
-                store.delete_range(prefix, gone.start, gone.stop)
-
-
-def _named(versions: Iterable[Version]) -> Pages:
-    """All that versions name; ranges do not overlap."""
-    named: Pages = {}
-
-    def add(epoch: int, tier: int, start: int, stop: int) -> None:
-        ranges = named.setdefault((epoch, tier), [])
-        ranges.extend(without([range(start, stop)], ranges))
-
-    for version in versions:
-        for tier, start, stop in version.pages():
-            for epoch, first, last in version.extents.ranges(tier, start, stop):
-                add(epoch, tier, first, last)
-        for tail in version.tails:
-            for part in tail.parts:
-                add(part.epoch, PART | part.tier, part.serial, part.serial + 1)
-        for epoch, first, last in version.documents:
-            add(epoch, DOCUMENTS, first, last)
-    return named
+    for prefix, tier, numbers in Named.by(before).less(Named.by(after)).prefixes(name):
+        if tier & PART or tier == DOCUMENTS:
+            store.delete_many([page_key(prefix, number) for number in numbers])
+        else:
+            store.delete_range(prefix, numbers.start, numbers.stop)

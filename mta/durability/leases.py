@@ -17,7 +17,7 @@ from mta.errors import WindowError
 from stores import StoreError
 
 #: A lease is renewed when this part of it is over.
-PART_OF_LEASE = 1 / 3
+RENEWED_AFTER = 1 / 3
 
 #: Seconds after which it is looked for leases that nobody has any more.
 LONGEST = 60.0
@@ -26,6 +26,11 @@ LONGEST = 60.0
 RETRY = 1.0
 
 _log = logging.getLogger("stores")
+
+
+def now() -> float:
+    """The clock that leases are renewed by."""
+    return time.monotonic()
 
 
 class Leased(Protocol):
@@ -89,11 +94,11 @@ class _Keeper:
             if not holds:
                 self._running = False
                 return None
-        failed = [hold for hold in holds if hold.renewal() <= time.monotonic() and not self._renew(hold)]
+        failed = [hold for hold in holds if hold.renewal() <= now() and not self._renew(hold)]
         if failed:
             return RETRY
         first = min(hold.renewal() for hold in holds)
-        return min(max(first - time.monotonic(), 0.0), LONGEST)
+        return min(max(first - now(), 0.0), LONGEST)
 
     def _renew(self, hold: Leased) -> bool:
         try:

@@ -1,4 +1,4 @@
-"""Who may write a window: epochs, fencing, and the commits of manifests.
+"""The writer of a window that one process writes: epochs, fencing, and the commits of manifests.
 
 Whoever opens a window for writing raises the epoch in its root. An older writer then finds the root changed
 at its next commit and is fenced; and since page keys carry the epoch, nothing that it writes is ever read.
@@ -6,22 +6,19 @@ at its next commit and is fenced; and since page keys carry the epoch, nothing t
 
 from __future__ import annotations
 
-import os
-import socket
-import threading
-import time
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
 from typing import NamedTuple
 
 import xxhash
 
 from mta.durability import leases
-from mta.durability.manifest import EPOCHS, Extents, Root, Version, decode_root, encode_root
+from mta.durability.coding import decode_root, encode_root
+from mta.durability.manifest import Extents, Root, Version, next_epoch
+from mta.durability.owners import this_process
+from mta.durability.writer import Writer
 from mta.errors import Fenced, WindowExists, WindowNotFound
 from stores import Conflict, Store, Token
-from stores.base import check_name, page_prefix
 
 
 class _Sent(NamedTuple):
@@ -32,31 +29,33 @@ class _Sent(NamedTuple):
     lineage: int
 
 
-class Ownership:
+class Ownership(Writer):
     """One writer's hold on one window. Claims it when the first page is written, or at once to restore it."""
 
     def __init__(
         self, store: Store, name: str, page_size: int, *, retain: int = 2, lease: float | None = None
     ) -> None:
-        self._store, self._name = store, check_name(name)
-        self._shift = page_size.bit_length() - 1
-        self._retain, self._lease = retain, lease
-        self._lock = threading.RLock()
+        super().__init__(store, name, page_size, lease)
+        self._retain = retain
         self._token: Token | None = None
-        self._renewed = 0.0
         #: the last version that this writer's window goes on from
         self._lineage = 0
         self._unanswered: tuple[_Sent, ...] = ()
-        self.root = Root(0, page_size)
-        #: of the pages that this window reads and writes
-        self.extents: Extents | None = None
+
+    @property
+    def claimed(self) -> bool:
+        return self.extents is not None
+
+    def _may_count(self) -> Iterator[Version]:
+        roots = (self.root, *(each.root for each in self._unanswered))
+        return (version for root in roots for version in root.versions)
 
     # -- taking over ------------------------------------------------------------------------------------
 
     def claim(self) -> None:
         """Raises the epoch for a new window, unless this writer has the epoch already."""
         with self._lock:
-            if self.extents is not None:
+            if self.claimed:
                 self.renew()
                 return
             found = self._read()
@@ -131,7 +130,7 @@ class Ownership:
     def _swap(self, root: Root, expected: Token | None, lineage: int | None = None) -> None:
         """Swaps a root in, which goes on from the version `lineage` if it is one of another than before."""
         lineage = self._lineage if lineage is None else lineage
-        now = time.monotonic()
+        now = leases.now()
         data = encode_root(self._name, root)
         self._unanswered += (_Sent(xxhash.xxh3_64_digest(data), root, lineage),)
         token: Token | None = None
@@ -183,28 +182,12 @@ class Ownership:
             found = self._store.read_root(self._name)
             return found is not None and found[1] == self._token
 
-    # -- the lease --------------------------------------------------------------------------------------
+    # -- after an answer that was lost ------------------------------------------------------------------
 
-    def _keep(self) -> None:
-        if self._lease is not None:
-            leases.keep(self)
-
-    def end(self) -> None:
-        """The lease is renewed no more."""
-        if self._lease is not None:
-            leases.end(self)
-
-    def renewal(self) -> float:
-        return self._renewed + (self._lease or 0.0) * leases.PART_OF_LEASE
-
-    def renew(self) -> None:
-        """Makes the lease last from now on, if a part of it is over."""
-        with self._lock:
-            if self._lease is None or time.monotonic() < self.renewal():
-                return
-            if self._unanswered:
-                self._find_out()
-            self._swap(replace(self.root, lease=self._until()), self._token)
+    def _prolong(self, until: float) -> None:
+        if self._unanswered:
+            self._find_out()
+        self._swap(replace(self.root, lease=until), self._token)
 
     def _find_out(self) -> None:
         """Whether one of the swaps without an answer was done: what it committed must not be taken back."""
@@ -215,10 +198,6 @@ class Ownership:
 
     def _until(self) -> float | None:
         return None if self._lease is None else self._store.now() + self._lease
-
-    def _read(self) -> tuple[Root, Token] | None:
-        found = self._store.read_root(self._name)
-        return None if found is None else (decode_root(self._name, found[0]), found[1])
 
     def _fenced(self, found: tuple[bytes, Token] | None) -> str:
         if found is None:
@@ -241,81 +220,3 @@ class Ownership:
             return f"no checkpoint of a window {self._name!r} in {self._store!r}"
         kept = ", ".join(str(version.number) for version in root.versions)
         return f"no version {number} of the window {self._name!r} in {self._store!r}; retained: {kept}"
-
-    # -- keys -------------------------------------------------------------------------------------------
-
-    def prefix(self, tier: int, number: int) -> str:
-        return page_prefix(self._name, self._known_extents().epoch_of(tier, number), tier)
-
-    def can_withdraw(self) -> bool:
-        return self.extents is not None and self.root.has(self.extents.open + 1)
-
-    def withdraw(self, tail: int) -> None:
-        extents = self._known_extents()
-        self.extents = extents.taken_over(tail, extents.open + 1)
-
-    def prefixes(self, tier: int, pages: range) -> list[tuple[str, range]]:
-        return self._known_extents().prefixes(self._name, tier, pages)
-
-    def needed(self, tier: int) -> list[tuple[str, range]]:
-        roots = (self.root, *(each.root for each in self._unanswered))
-        return [
-            found
-            for root in roots
-            for version in root.versions
-            for each, start, stop in version.pages()
-            if each == tier
-            for found in version.extents.prefixes(self._name, tier, range(start, stop))
-        ]
-
-    def _known_extents(self) -> Extents:
-        if self.extents is None:
-            self.claim()
-        assert self.extents is not None
-        return self.extents
-
-
-def next_epoch(epoch: int, now: float) -> int:
-    """An epoch that was never before, not even of a window that was removed: a zombie may still have it.
-
-    The few that follow are its owner's too. Goes by the clock that all writers share.
-    """
-    return max(epoch + EPOCHS, int(now * 1_000_000))
-
-
-@cache
-def _host() -> str:
-    """The host and its process ids: two containers may share a name, but not what a process id means."""
-    parts = [socket.gethostname()]
-    with suppress(OSError), open("/proc/sys/kernel/random/boot_id") as boot:
-        parts.append(boot.read(8))
-    with suppress(OSError):
-        parts.append(os.readlink("/proc/self/ns/pid").strip("pid:[]"))
-    return "/".join(parts)
-
-
-def this_process() -> tuple[str, int, int]:
-    """Host, process id and start of this process, which no other process ever has together."""
-    pid = os.getpid()
-    return _host(), pid, started(pid) or 0
-
-
-def started(pid: int) -> int | None:
-    """When a process of this host started, in ticks since the machine did; None if it is gone."""
-    try:
-        with open(f"/proc/{pid}/stat") as stat:
-            fields = stat.read().rpartition(")")[2].split()
-            return None if fields[0] in "ZX" else int(fields[19])
-    except (OSError, ValueError, IndexError):
-        return None
-
-
-def same_host(owner: tuple[str, int, int]) -> bool:
-    """Whether the process ids of this process and of an owner are of the same host, so that they compare."""
-    return owner[0] == _host()
-
-
-def surely_dead(owner: tuple[str, int, int]) -> bool:
-    """Whether the process was on this host and is gone; elsewhere nobody can tell."""
-    _, pid, start = owner
-    return same_host(owner) and os.path.exists("/proc/self/stat") and started(pid) != start

@@ -30,7 +30,7 @@ def _library() -> Any:
     return datasketches
 
 
-class _Sketch(ValueMonoid):
+class Sketch(ValueMonoid):
     identity = None
     commutes = True
 
@@ -68,7 +68,7 @@ class _Sketch(ValueMonoid):
     def from_bytes(self, data: bytes) -> Any: ...
 
 
-class DistinctCount(_Sketch):
+class DistinctCount(Sketch):
     """How many different elements there are, about: str, bytes, numbers or tuples of them.
 
     A CPC sketch with 2**lg_k rows: 12, the default, errs by about 1 %. Its estimate depends on the elements
@@ -114,7 +114,7 @@ class DistinctCount(_Sketch):
         return _library().cpc_sketch.deserialize(data)
 
 
-class Quantiles(_Sketch):
+class Quantiles(Sketch):
     """The values below which given shares of the numbers lie, about, as {share: value}; NaN of nothing.
 
     A KLL sketch: with k = 200, the default, the rank of a value is within 1.7 % in 99 of 100 cases, and
@@ -162,7 +162,7 @@ class Quantiles(_Sketch):
         return _library().kll_doubles_sketch.deserialize(data)
 
 
-class HeavyHitters(_Sketch):
+class HeavyHitters(Sketch):
     """The most frequent elements and how often they occur, about, as a list of (element, estimate).
 
     At most `top` of them, the most frequent first. Counts are exact up to 0.75 · 2**lg_size different

@@ -19,3 +19,14 @@ def without(ranges: Iterable[range], others: Iterable[range]) -> list[range]:
         if start < pages.stop:
             left.append(range(start, pages.stop))
     return left
+
+
+def union(ranges: Iterable[range]) -> list[range]:
+    """What the ranges cover, in order, without two that overlap or meet."""
+    found: list[range] = []
+    for each in sorted(ranges, key=lambda one: one.start):
+        if found and each.start <= found[-1].stop:
+            found[-1] = range(found[-1].start, max(found[-1].stop, each.stop))
+        elif each:
+            found.append(each)
+    return found

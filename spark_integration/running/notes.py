@@ -16,9 +16,9 @@ from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
-from mta.durability.manifest import decode_root
+from mta.durability.coding import decode_root
 from mta.durability.operations import remove
-from mta.durability.ownership import surely_dead, this_process
+from mta.durability.owners import surely_dead, this_process
 from mta.errors import ManifestCorrupt, WindowNotFound
 from stores import Store
 

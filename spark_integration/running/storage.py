@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from pyspark import TaskContext
 
-from mta.durability.ownership import surely_dead, this_process
+from mta.durability.owners import surely_dead, this_process
 from spark_integration.running.notes import Note, sweep
 from stores import StoreError, open_store, store_class
 

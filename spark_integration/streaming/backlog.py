@@ -16,7 +16,8 @@ import pyarrow as pa
 import xxhash
 
 from mta.durability.attempts import AttemptHold
-from mta.durability.manifest import DOCUMENTS, Version, pack_version, unpack_version
+from mta.durability.coding import pack_version, unpack_version
+from mta.durability.manifest import DOCUMENTS, Version
 from mta.encoding.packing import pack
 from mta.errors import PageCorrupt, PagesLost
 from spark_integration.streaming.schema import RowSchema, concatenated

@@ -14,7 +14,8 @@ import pyarrow as pa
 from mta import AmortizedMTA, LogMTA
 from mta.checks import COLUMN_PAGE, OBJECT_PAGE
 from mta.durability.attempts import AttemptHold, retire
-from mta.durability.manifest import Version, pack_version, unpack_version
+from mta.durability.coding import pack_version, unpack_version
+from mta.durability.manifest import Version
 from mta.monoids.base import Array
 from mta.versioned import open_version, save_version
 from spark_integration.aggregates.predicates import without_nulls

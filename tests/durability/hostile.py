@@ -222,7 +222,7 @@ def _windows(store: Any) -> None:
 def try_roots(megabytes: int, step: int) -> int:
     """Every command on a store with one hostile root; the other window stays as it is."""
     from mta import AmortizedMTA, ManifestCorrupt, monoids, policies
-    from mta.durability.manifest import decode_root
+    from mta.durability.coding import decode_root
     from mta.durability.operations import collect, inspect, remove, survey, verify
     from mta.errors import WindowError
     from stores.memory import MemoryStore

@@ -21,9 +21,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from mta import AmortizedMTA, Fenced, LogMTA, PagesLost, monoids, policies
 from mta.durability import attempts, snapshots
 from mta.durability.attempts import AttemptHold, retire
-from mta.durability.manifest import DOCUMENTS, Attempt, Extents, Root, Version, decode_root, pack_version
+from mta.durability.coding import decode_root, pack_version
+from mta.durability.manifest import DOCUMENTS, Attempt, Extents, Root, Version
 from mta.durability.operations import collect, collect_window
-from mta.durability.ownership import this_process
+from mta.durability.owners import this_process
 from mta.versioned import open_version, save_version
 from mta.window import MonoidTreeAggregator
 from stores import Store, StoreUnavailable, WrapperStore, open_store, page_key, page_prefix, pages_of
@@ -240,7 +241,7 @@ def test_an_attempt_that_fails_takes_its_pages_back(store: Store, name: str) -> 
 DIES_WHILE_IT_WRITES = """
 import sys
 from test_attempts import begun
-from mta.durability.manifest import unpack_version
+from mta.durability.coding import unpack_version
 from stores import open_store
 import msgpack
 

@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 )
 
 from mta import AmortizedMTA, LogMTA, ManifestMismatch, WindowExists, WindowNotFound, monoids, policies
-from mta.durability.manifest import decode_root
+from mta.durability.coding import decode_root
 from mta.durability.operations import collect, remove, verify
 from mta.errors import WindowError
 from mta.monoids.base import Monoid

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mta import AmortizedMTA, monoids, policies
-from mta.durability.manifest import decode_root, encode_root
+from mta.durability.coding import decode_root, encode_root
 from mta.durability.operations import BadExpression, inspect, monoid_from_text, survey
 from stores import open_store
 from stores.base import pages_of

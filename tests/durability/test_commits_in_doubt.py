@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from mta import AmortizedMTA, Fenced, PagesLost, monoids, policies
-from mta.durability import ownership
-from mta.durability.manifest import EPOCHS, Extents, decode_root
+from mta.durability import owners
+from mta.durability.coding import decode_root
+from mta.durability.manifest import EPOCHS, Extents, next_epoch
 from mta.durability.operations import collect, verify
 from mta.window import MonoidTreeAggregator
 from stores import Store, StoreUnavailable, WrapperStore, open_store, pages_of
@@ -174,15 +175,15 @@ def test_extents_forget_epochs_without_pages() -> None:
 
 
 def test_a_process_id_says_nothing_in_another_container(monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = ownership._host(), 2**22 + 1, 5
-    assert ownership.surely_dead(gone)
-    assert not ownership.surely_dead(ownership.this_process())
+    gone = owners._host(), 2**22 + 1, 5
+    assert owners.surely_dead(gone)
+    assert not owners.surely_dead(owners.this_process())
     same_name = gone[0].split("/")[0]
-    assert not ownership.surely_dead((f"{same_name}/another/boot", *gone[1:]))
-    assert not ownership.surely_dead((same_name, *gone[1:]))
-    assert not ownership.surely_dead(("", 0, 0))
-    monkeypatch.setattr(ownership, "started", lambda _: 7)
-    assert ownership.surely_dead(gone)  # its id was given to another process
+    assert not owners.surely_dead((f"{same_name}/another/boot", *gone[1:]))
+    assert not owners.surely_dead((same_name, *gone[1:]))
+    assert not owners.surely_dead(("", 0, 0))
+    monkeypatch.setattr(owners, "started", lambda _: 7)
+    assert owners.surely_dead(gone)  # its id was given to another process
 
 
 def test_epochs_are_never_used_again() -> None:
@@ -197,7 +198,7 @@ def test_epochs_are_never_used_again() -> None:
     assert len(set(epochs)) == 20
     assert epochs == sorted(epochs)
     assert abs(epochs[0] - time.time() * 1e6) < 60e6
-    assert ownership.next_epoch(2**60, time.time()) == 2**60 + EPOCHS
+    assert next_epoch(2**60, time.time()) == 2**60 + EPOCHS
 
 
 def test_a_forked_copy_of_a_writer_is_fenced(line: Line) -> None:

@@ -11,7 +11,8 @@ import pytest
 from mta import AmortizedMTA, ManifestCorrupt, PageCorrupt, PagesLost, monoids, policies
 from mta.core.page import Page
 from mta.core.states import layout_of
-from mta.durability.manifest import PART, decode_root
+from mta.durability.coding import decode_root
+from mta.durability.manifest import PART
 from mta.durability.operations import verify
 from mta.monoids.base import Monoid
 from mta.paging.codec import decode_page, encode_page

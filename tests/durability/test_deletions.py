@@ -13,7 +13,7 @@ import redis
 import servers
 
 from mta import AmortizedMTA, LogMTA, monoids, policies
-from mta.durability.manifest import decode_root
+from mta.durability.coding import decode_root
 from mta.durability.operations import verify
 from stores import Store, StoreConfigError, StoreUnavailable, open_store, pages_of
 from stores.testing import FaultyStore

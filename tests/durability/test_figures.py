@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from mta import AmortizedMTA, LogMTA, monoids, policies
-from mta.durability.manifest import Root, decode_root
+from mta.durability.coding import decode_root
+from mta.durability.manifest import Root
 from mta.window import MonoidTreeAggregator
 from stores import open_store
 from stores.testing import CountingStore

@@ -10,7 +10,7 @@ import redis
 import servers
 
 from mta import AmortizedMTA, LogMTA, PagesLost, monoids, policies
-from mta.durability.manifest import decode_root
+from mta.durability.coding import decode_root
 from mta.durability.operations import verify
 from stores import CountingStore, Store, WrapperStore, open_store
 

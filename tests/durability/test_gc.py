@@ -14,9 +14,10 @@ import pytest
 
 from mta import AmortizedMTA, Fenced, PagesLost, WindowExists, WindowNotFound, monoids, policies
 from mta.durability.attempts import AttemptHold
-from mta.durability.manifest import EPOCHS, Root, decode_root, encode_root
+from mta.durability.coding import decode_root, encode_root
+from mta.durability.manifest import EPOCHS, Root
 from mta.durability.operations import collect, remove, remove_all, survey, verify, window_names
-from mta.durability.ownership import surely_dead
+from mta.durability.owners import surely_dead
 from mta.window import MonoidTreeAggregator
 from stores import Store, open_store, page_key, page_prefix, pages_of
 from stores.memory import MemoryStore

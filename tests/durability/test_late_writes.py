@@ -21,7 +21,8 @@ from proxy import proxy
 
 from mta import AmortizedMTA, LogMTA, monoids, policies
 from mta.durability.attempts import AttemptHold
-from mta.durability.manifest import PART, Version, decode_root
+from mta.durability.coding import decode_root
+from mta.durability.manifest import PART, Version
 from mta.durability.operations import collect, verify
 from mta.versioned import open_version, save_version
 from mta.window import MonoidTreeAggregator

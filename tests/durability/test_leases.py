@@ -12,7 +12,7 @@ import pytest
 from mta import AmortizedMTA, Fenced, monoids, policies
 from mta.durability import leases
 from mta.durability.attempts import AttemptHold
-from mta.durability.manifest import decode_root
+from mta.durability.coding import decode_root
 from mta.durability.operations import collect, verify
 from mta.window import MonoidTreeAggregator
 from stores import Store, open_store, pages_of

@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 )
 
 from mta import AmortizedMTA, Fenced, LogMTA, monoids, policies
-from mta.durability.manifest import decode_root
+from mta.durability.coding import decode_root
 from mta.durability.operations import collect, remove, verify
 from mta.window import MonoidTreeAggregator
 from stores import open_store, pages_of

@@ -14,7 +14,7 @@ import pytest
 
 from mta import AmortizedMTA, Fenced, LogMTA, monoids, policies
 from mta.durability.attempts import AttemptHold
-from mta.durability.manifest import decode_root, encode_root
+from mta.durability.coding import decode_root, encode_root
 from mta.durability.operations import verify
 from mta.durability.ownership import Ownership
 from mta.window import MonoidTreeAggregator

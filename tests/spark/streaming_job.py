@@ -36,7 +36,7 @@ from stream_reference import assert_as_wanted, wanted_with_watermark, watermarks
 from streams import NUMBER, Blob, opened, write_file
 
 from mta import monoids
-from mta.durability.manifest import decode_root
+from mta.durability.coding import decode_root
 from mta.durability.operations import collect
 from mta.tools.processes import is_java, members
 from stores import Store, open_store

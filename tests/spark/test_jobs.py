@@ -19,7 +19,7 @@ from pyspark.sql import functions as fn
 
 from mta import monoids, policies
 from mta.durability.operations import collect
-from mta.durability.ownership import this_process
+from mta.durability.owners import this_process
 from spark_integration import Metrics, rolling
 from spark_integration.running.storage import PREFIX, TaskStorage, _short
 from stores import open_store

@@ -4,7 +4,8 @@ from mta.durability.operations.collect import Collected, collect, collect_window
 from mta.durability.operations.remove import remove, remove_all
 from mta.durability.operations.roots import window_names
 from mta.durability.operations.survey import Inspection, Summary, inspect, survey
-from mta.durability.operations.verify import Report, verify
+from mta.durability.operations.verify import verify
+from mta.durability.operations.version_check import Report
 from mta.monoids.expressions import BadExpression, monoid_from_text
 
 __all__ = [

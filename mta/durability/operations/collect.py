@@ -28,10 +28,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from mta.durability.attempts import is_gone
-from mta.durability.manifest import PART, Attempt, Root, decode_root, encode_root
+from mta.durability.coding import decode_root, encode_root
+from mta.durability.manifest import PART, Attempt, Named, Root, next_epoch
 from mta.durability.operations.roots import Seen, Stored, by_window, read_roots, window_names
-from mta.durability.operations.survey import Needed
-from mta.durability.ownership import next_epoch, surely_dead
+from mta.durability.owners import surely_dead
 from mta.errors import ManifestCorrupt
 from stores import Conflict, PageKey, Store, Token, pages_of
 
@@ -184,12 +184,12 @@ def _is_lost(attempt: Attempt, root: Root, now: float) -> bool:
 
 def _idle(root: Root, seen: Seen) -> list[tuple[str, PageKey]]:
     """Keys that no retained version names, and that are of no attempt at work."""
-    needed = Needed(root)
+    named = Named.by(root.retained)
     at_work = [each for each in root.attempts if each.version is None]
     return [
         (text, key)
         for text, key in seen.keys
-        if key not in needed and not any(each.has(key.epoch) for each in at_work)
+        if key not in named and not any(each.has(key.epoch) for each in at_work)
     ]
 
 

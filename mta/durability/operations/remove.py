@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from mta.durability.manifest import decode_root
+from mta.durability.coding import decode_root
 from mta.durability.operations.collect import Collected, superseded
 from mta.durability.operations.roots import Seen, by_window, read_roots
 from mta.errors import ManifestCorrupt, WindowNotFound

@@ -7,45 +7,16 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from mta.durability.manifest import DOCUMENTS, PART, Extents, Root, Version, decode_root
+from mta.durability.coding import decode_root
+from mta.durability.manifest import PART, Named, Version
 from mta.durability.operations.roots import read_roots, window_names
-from mta.durability.ownership import same_host, surely_dead
+from mta.durability.owners import same_host, surely_dead
 from mta.encoding import packing
 from mta.errors import ManifestCorrupt, WindowNotFound
 from stores import PageKey, Store, pages_of, parse_page_key
 
 #: Pages that are read at once to find their sizes.
 CHUNK = 8
-
-
-class Needed:
-    """Which pages and parts the retained versions of a root name."""
-
-    def __init__(self, root: Root) -> None:
-        self._parts = {
-            (part.epoch, PART | part.tier, part.serial)
-            for version in root.retained
-            for tail in version.tails
-            for part in tail.parts
-        }
-        self._pages: list[tuple[Extents, dict[int, tuple[int, int]]]] = [
-            (version.extents, {tier: (start, stop) for tier, start, stop in version.pages()})
-            for version in root.retained
-        ]
-        self._documents = [each for version in root.retained for each in version.documents]
-
-    def __contains__(self, key: PageKey) -> bool:
-        if key.tier == DOCUMENTS:
-            return any(
-                epoch == key.epoch and first <= key.number < last for epoch, first, last in self._documents
-            )
-        if key.tier & PART:
-            return (key.epoch, key.tier, key.number) in self._parts
-        for extents, ranges in self._pages:
-            start, stop = ranges.get(key.tier, (0, 0))
-            if start <= key.number < stop and extents.epoch_of(key.tier, key.number) == key.epoch:
-                return True
-        return False
 
 
 @dataclass(frozen=True)
@@ -147,12 +118,12 @@ def inspect(store: Store, name: str) -> Inspection:
     if found is None:
         raise WindowNotFound(f"no window {name!r} in {store!r}")
     root = decode_root(name, found[0])
-    needed = Needed(root)
+    named = Named.by(root.retained)
     inspection = Inspection(
         summary(name, found[0]), len(found[0]), [_of(version) for version in root.retained]
     )
     for key, size in _sizes(store, set(store.list_keys(pages_of(name)))):
-        if key in needed:
+        if key in named:
             kind = inspection.parts if key.tier & PART else inspection.tiers
             kind.setdefault(key.tier & ~PART, Held()).add(size)
         elif root.has(key.epoch):
