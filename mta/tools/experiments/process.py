@@ -27,12 +27,17 @@ LOOK = 0.2
 
 #: What Python and the libraries under it say where memory is short.
 NO_MEMORY_SIGNS = r"MemoryError|bad_alloc|Unable to allocate|memory allocation of \d+ bytes failed"
+#: What a library written in C++ or Rust says when it ends, which under a limit is for want of memory.
+ABORTS = r"terminate called|Rust cannot catch foreign exceptions"
 
 
 def in_own_process(
     name: str, case: dict[str, Any], seconds: float, tell: Callable[[dict[str, Any]], None]
 ) -> dict[str, Any]:
-    """Runs a case of the experiment with this name for at most so many seconds, and says how it ended."""
+    """Runs a case of the experiment with this name for at most so many seconds, and says how it ended.
+
+    A case with a `limit` sets itself one on its memory.
+    """
     with tempfile.TemporaryDirectory(prefix="mta-experiment-", ignore_cleanup_errors=True) as made:
         directory = Path(made)
         log = directory / "log"
@@ -50,7 +55,8 @@ def in_own_process(
                 peak, in_time = _watched(process, directory, seconds, tell)
             finally:
                 end(process)
-        record = _ended(_read(directory / RESULT), log.read_text(errors="replace"), process.returncode)
+        signs = f"{NO_MEMORY_SIGNS}|{ABORTS}" if "limit" in case else NO_MEMORY_SIGNS
+        record = _ended(_read(directory / RESULT), log.read_text(errors="replace"), process.returncode, signs)
         if not in_time and record["outcome"] == FAILED:
             record |= {"outcome": TOO_SLOW, "reason": f"not done after {seconds:.0f} s"}
         told = _read(directory / PROGRESS)
@@ -98,11 +104,11 @@ def _read(file: Path) -> dict[str, Any]:
     return {}
 
 
-def _ended(result: dict[str, Any], log: str, code: int) -> dict[str, Any]:
+def _ended(result: dict[str, Any], log: str, code: int, signs: str) -> dict[str, Any]:
     """How a run ended, by what it left behind."""
     if "rows" in result:
         return {"outcome": FINISHED, "reason": "", **result}
     said = result.get("error") or log.strip()
     last = said.splitlines()[-1:] or [f"the process ended with {code} and without a word"]
-    short = re.search(NO_MEMORY_SIGNS, f"{said}\n{log}")
-    return {"outcome": NO_MEMORY if short else FAILED, "reason": last[0], "rows": []}
+    short = re.search(signs, f"{said}\n{log}")
+    return {"outcome": NO_MEMORY if short else FAILED, "reason": last[0].removesuffix(": "), "rows": []}

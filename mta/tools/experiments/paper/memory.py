@@ -13,7 +13,7 @@ from mta.tools.experiments.paper.contenders import CONTENDERS, monoid, policy, s
 
 CAPACITY, QUICK_CAPACITY = 1 << 20, 1 << 14
 #: MiB that a process may have for its data.
-LIMITS, QUICK_LIMITS = (64, 96, 128, 192, 256, 384, 512, 1024), (32, 256, 512)
+LIMITS, QUICK_LIMITS = (64, 96, 128, 192, 256, 384, 512), (32, 256, 512)
 WHO = ("naive", "daba", "lmta", "amta", "lmta-redis", "amta-redis", "amta-rocksdb")
 #: Elements that come in before an update is timed, and the seconds that it may take, as in the paper.
 CHUNK, SLOWEST = 1 << 14, 5.0
@@ -83,7 +83,7 @@ class Memory(Experiment):
             Exhibit(
                 "reached",
                 "The window reached, by the memory allowed (figure 8)",
-                lambda figure: plots.lines(figure, series, x="MiB of data allowed", y="elements"),
+                lambda figure: plots.lines(figure, series, x="MiB of data allowed", y="million elements"),
                 _seen(rows, enough),
                 _compared(enough),
                 f"Capacity {plots.many(capacity)}; the paper has 2^25. Elements and states are tuples. "
@@ -103,11 +103,11 @@ def _enough(rows: Sequence[Row], name: str) -> int | None:
 
 def _line(rows: Sequence[Row], name: str) -> list[tuple[float, float]]:
     """What a contender reached by its limit; above the least that is enough, it was not run again."""
-    points = [(row["limit"], row["reached"]) for row in rows if row["contender"] == name]
+    points = [(row["limit"], row["reached"] / 1e6) for row in rows if row["contender"] == name]
     enough = _enough(rows, name)
     if enough is not None:
         limits = {row["limit"] for row in rows}
-        points += [(limit, rows[0]["capacity"]) for limit in limits if limit > enough]
+        points += [(limit, rows[0]["capacity"] / 1e6) for limit in limits if limit > enough]
     return points
 
 
