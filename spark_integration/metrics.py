@@ -45,6 +45,10 @@ class Summary:
 class Metrics:
     """What a job did: give it to `rolling`, run an action, and look at `summary`.
 
+        metrics = Metrics()
+        rolling(df, order_by="ts", rows=9, aggregates=aggregates, metrics=metrics).write.parquet(path)
+        print(metrics.summary.pages_written, metrics.summary.peak_memory)
+
     It goes with one DataFrame, and describes the first action that runs on it. An action that does not read
     all rows, such as `take`, learns what its tasks had done when they last said so. Of a stream, the progress
     of each micro-batch has the counts in `observedMetrics`, under the name of the metrics.

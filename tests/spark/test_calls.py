@@ -88,6 +88,12 @@ def test_expressions_are_never_taken_for_columns(spark: SparkSession) -> None:
         counted(df, partition_by=lower, aggregates={"n": monoids.Count(text)})
 
 
+def test_expressions_are_not_tried_as_names(df: DataFrame, caplog: pytest.LogCaptureFixture) -> None:
+    """Which Spark would write an error of."""
+    rolling(df, partition_by=fn.col("o") + 1.5, order_by="o", rows=2, aggregates={"n": monoids.Count()})
+    assert not caplog.records
+
+
 def test_functions_as_keys_are_named_shortly(spark: SparkSession) -> None:
     half = fn.udf(lambda value: value // 2, "bigint")
     third = fn.udf(lambda value: value // 3, "bigint")
