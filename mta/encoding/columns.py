@@ -24,13 +24,13 @@ _OBJECTS, _STEPS = "objects", "steps"
 _WORD = 2**63
 
 #: Shorter columns are not worth a second look.
-SHORT = 32
+WORTH_A_LOOK = 32
 
 
 def encode_column(column: Array) -> Encoded:
     if column.dtype == object:
         return _OBJECTS, [], packing.pack_entries(column.tolist())
-    if column.dtype == np.int64 and len(column) >= SHORT:
+    if column.dtype == np.int64 and len(column) >= WORTH_A_LOOK:
         return _encode_whole(column)
     return _raw(column)
 

@@ -19,7 +19,7 @@ _TUPLE, _BIG_INT, _SET, _FROZENSET, _ARRAY, _COMPLEX = range(1, 7)
 DECODED = 66
 
 #: Shorter data cannot ask for much memory, whatever it says.
-SHORT = 1 << 10
+HARMLESS = 1 << 10
 
 
 #: Values nest at most so deep. The decoder calls itself for each tuple, set or array in another, and takes
@@ -73,7 +73,7 @@ def first_length(data: bytes | memoryview) -> int:
 def _unpacked(data: bytes | memoryview, depth: int) -> Any:
     if depth > DECODED:
         raise Malformed(f"values are more than {DECODED} deep inside each other")
-    if len(data) > SHORT and first_length(data) != len(data):
+    if len(data) > HARMLESS and first_length(data) != len(data):
         raise Malformed("more than one packed value")
     try:
         return msgpack.unpackb(data, ext_hook=_HOOKS[depth], strict_map_key=False)

@@ -12,13 +12,13 @@ from mta.monoids.base import Array
 from mta.times.cuts import Side, comparable_column
 
 #: Fewer cuts than this are searched one by one.
-FEW = 256
+FEW_CUTS = 256
 
 
 def boundaries(times: Array, cuts: Array, side: Side) -> Array:
     """For each cut, how many times are before it (left), or before or equal to it (right)."""
     count, cuts = len(cuts), comparable_column(times, cuts, side)
-    if count < FEW or 4 * count < len(times):
+    if count < FEW_CUTS or 4 * count < len(times):
         return times.searchsorted(cuts, side)
     steady = _steady(times, cuts, side)
     if steady is not None:
