@@ -9,7 +9,7 @@ import pytest
 from paging.parts import SIZE, OneWriter, Recorder, lane_of, page, same, shelf_of
 
 from mta.paging.buffer import BUFFERED, KEPT_BACK, Buffer
-from stores import StoreUnavailable, open_store, pages_of, parse_page_key
+from stores import StoreUnavailable, WrapperStore, open_store, pages_of, parse_page_key
 from stores.testing import CountingStore, FaultyStore
 
 
@@ -103,6 +103,49 @@ def test_early_pages_that_do_not_come_in_change_keys(store: CountingStore) -> No
         assert same(case.shelf.read([(0, number)])[0, number], page(0, number))
     for number in range(4, 8):
         assert same(case.shelf.read([(0, number)])[0, number], page(0, number, 3))
+
+
+def test_a_page_that_comes_while_its_forerunner_is_written_is_not_taken_for_it() -> None:
+    class Meanwhile(WrapperStore):
+        act: Any = None
+
+        def _around(self, call: str, action: Any) -> Any:
+            done = action()
+            if call == "put_many" and self.act is not None:
+                act, self.act = self.act, None
+                act()
+            return done
+
+    with Meanwhile(open_store("memory:")) as store:
+        case = Case(store)
+        case.put(range(4))
+        case.buffer.flush()
+        case.lane.finish()
+        case.buffer.put_early([((0, number), page(0, number, 1)) for number in range(4, 4 + KEPT_BACK + 1)])
+
+        def another() -> None:
+            case.buffer.take_back(4 * SIZE)
+            case.put(range(4, 5 + KEPT_BACK), 2)
+
+        store.act = another
+        case.lane.finish()  # does what no thread did yet
+        if store.act is not None:  # the early pages were written before
+            another()
+        assert case.buffer.get((0, 4)) is None or same(case.buffer.get((0, 4)), page(0, 4, 2))
+        case.buffer.flush()
+        assert same(case.shelf.read([(0, 4)])[0, 4], page(0, 4, 2))
+
+
+def test_an_early_page_is_written_once(store: CountingStore) -> None:
+    case = Case(store)
+    case.buffer.keep_none_back()
+    case.buffer.put_early([((0, number), page(0, number)) for number in range(6)])
+    case.lane.finish()
+    assert store.keys_written == 6
+    case.put(range(6))
+    assert len(case.buffer) == 0
+    case.buffer.flush()
+    assert store.keys_written == 6
 
 
 def test_without_epochs_left_nothing_is_early(store: CountingStore) -> None:

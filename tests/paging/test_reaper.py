@@ -91,6 +91,9 @@ def test_doomed_keys_go_at_the_next_occasion(store: CountingStore) -> None:
     case.reaper.start()
     case.lane.finish()
     assert case.left() == [number for number in range(PAGES) if number != 70]
+    case.reaper.start()
+    case.move(50)
+    assert store.calls["delete_many"] == 1
 
 
 def test_a_store_that_refuses_is_heard_and_nothing_is_forgotten(caplog: pytest.LogCaptureFixture) -> None:
