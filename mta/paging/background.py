@@ -62,11 +62,12 @@ class Lane:
             finally:
                 self._at_work.release()
 
-    def finish(self) -> None:
-        """Returns when all that was submitted is done."""
-        while self._work:
+    def finish(self, enough: Callable[[], bool] = lambda: False) -> None:
+        """Returns when all that was submitted is done, or enough of it."""
+        while self._work and not enough():
             with self._at_work:
-                self._run_one()
+                if not enough():
+                    self._run_one()
 
     def _run_one(self) -> None:
         if self._work:

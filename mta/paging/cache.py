@@ -64,7 +64,7 @@ class Cache:
     def _arrived(self, arrival: Arrival) -> dict[PageId, Page]:
         if not arrival.over:
             self._ahead.waited()
-            self._lane.finish()
+            self._lane.finish(lambda: arrival.over)
         with self._lock:
             for name in [name for name, each in self._arriving.items() if each is arrival]:
                 del self._arriving[name]
@@ -83,7 +83,7 @@ class Cache:
     def read_ahead(self, names: Sequence[PageId]) -> None:
         """Starts to read those of the pages that are not here, if they are half of them at least."""
         with self._lock:
-            missing = [name for name in names if name not in self._pages and name not in self._arriving]
+            missing = [name for name in names if name not in self]
             if not missing or 2 * len(missing) < len(names):
                 return
             arrival = Arrival()

@@ -10,6 +10,7 @@ from paging.parts import SHIFT, lane_of, page, same, shelf_of
 
 from mta.errors import PagesLost
 from mta.paging.ahead import ReadAhead
+from mta.paging.background import Lane, Pool
 from mta.paging.cache import CACHED, Cache
 from mta.paging.keys import Behind
 from mta.paging.shelf import Sending
@@ -99,6 +100,22 @@ def test_who_needs_a_page_that_is_on_its_way_waits_for_it() -> None:
         # whether the lane's thread or this one did it
         assert case.ahead.depth in (depth, 2 * depth)
         assert case.cache.get((0, 9)) is None
+
+
+def test_who_waits_for_one_page_does_not_wait_for_those_asked_for_after_it(store: CountingStore) -> None:
+    case = Case(store)
+    no_threads = Lane(Pool(most=0))  # who waits does the work himself
+    cache = Cache(case.shelf, case.behind, case.ahead, no_threads)
+    cache.read_ahead(names(1, 2))
+    cache.read_ahead(names(3, 4))
+    assert store.calls["get_many"] == 0
+    assert same(cache.get((0, 2)), page(0, 2))
+    assert store.calls["get_many"] == 1
+    assert same(cache.get((0, 4)), page(0, 4))
+    assert store.calls["get_many"] == 2
+    cache.read_ahead(names(5, 6))
+    cache.finish()
+    assert store.calls["get_many"] == 3
 
 
 def test_reading_ahead_that_fails_is_no_error_of_anybody() -> None:
