@@ -44,7 +44,7 @@ class KeyedStreams:
         self._layout = layout_of(monoid)
         plain = isinstance(monoid, ColumnarMonoid) and not monoid.fields
         # called for each tuple, so looked up once
-        self._row: Callable[[Any], Any] = monoid.check_row if plain else monoid.row  # type: ignore[attr-defined]
+        self._row: Callable[[Any], Any] = monoid.check_row if plain else monoid.row
         self._lift = monoid.lift_row
         self._windows = WindowManager(monoid, settings.lateness, settings.changes_only)
         self._plan = self._planned(queries)
