@@ -95,6 +95,7 @@ def _as(kind: type[Monoid]) -> Callable[[Monoid], Monoid]:
 _SUM = SqlTraits(result=_whole_or_real, takes=("number",), takes_nan=True)
 _MEAN = SqlTraits(result="double", takes=("number",), takes_nan=True)
 _PLACE = SqlTraits(result=_last_input, takes_nan=True)
+_PACKED = SqlTraits(result="binary", takes_nan=True, lower=lambda monoid, state: monoid.pack(state))
 _COUNT = SqlTraits(result="bigint", nothing=0, takes_nan=True)
 
 TRAITS: Mapping[type[Monoid], SqlTraits] = {
@@ -121,8 +122,7 @@ TRAITS: Mapping[type[Monoid], SqlTraits] = {
     monoids.DistinctCount: SqlTraits(result="double", nothing=0.0, takes_nan=True),
     monoids.Quantiles: SqlTraits(result=_SHARES, takes=("number",)),
     monoids.HeavyHitters: SqlTraits(result=_hitters, nothing=()),
-    monoids.BloomFilter: SqlTraits(
-        result="binary", takes_nan=True, lower=lambda monoid, state: monoid.pack(state)
-    ),
+    monoids.BloomFilter: _PACKED,
+    monoids.CountMin: _PACKED,
     FromUfunc: SqlTraits(result=_of_ufunc, takes=("number", "any")),
 }

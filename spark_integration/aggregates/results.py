@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,7 +64,8 @@ def to_arrow(values: Any, present: Any, kind: pa.DataType, nothing: Any) -> pa.A
         items = values.tolist() if isinstance(values, np.ndarray) else list(values)
         if present is not None:
             items = [item if there else None for item, there in zip(items, present.tolist(), strict=True)]
-        plain = [_plain(nothing if item is None else item, kind) for item in items]
+        maker = _maker(kind)
+        plain = [_made(nothing if item is None else item, maker) for item in items]
         column = pa.array(plain, type=_stored(kind), from_pandas=False)
     return column if column.type == kind else _cast(column, kind)
 
@@ -77,22 +78,36 @@ def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return column.cast(kind)
 
 
-def _plain(value: Any, kind: pa.DataType) -> Any:
-    """A result as what Arrow makes a value of this type from."""
-    if value is None:
-        return None
-    if isinstance(value, (set, frozenset)):
-        some_nan = next(([item] for item in value if item != item), [])
-        return [*sorted(item for item in value if item == item), *some_nan]
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return value._asdict()
-    if pa.types.is_map(kind) and isinstance(value, dict):
-        return list(value.items())
+def _maker(kind: pa.DataType) -> Callable[[Any], Any] | None:
+    """What makes of a result that is not null one that Arrow takes; None where all are taken as they are."""
+    if pa.types.is_boolean(kind):
+        return bool  # a run of booleans without a null is one of whole numbers
+    if pa.types.is_map(kind):
+        return lambda value: list(value.items()) if isinstance(value, dict) else value
+    if pa.types.is_struct(kind):
+        names, makers = [field.name for field in kind], [_maker(field.type) for field in kind]
+
+        def fields(value: Any) -> Any:
+            if isinstance(value, tuple):
+                named = value._asdict() if hasattr(value, "_asdict") else zip(names, value, strict=True)
+                value = dict(named)
+            made = zip(names, makers, strict=True)
+            return {name: _made(value.get(name), maker) for name, maker in made}
+
+        return fields
     if pa.types.is_list(kind):
-        if pa.types.is_struct(kind.value_type):
-            names = [field.name for field in kind.value_type]
-            return [
-                dict(zip(names, item, strict=True)) if isinstance(item, tuple) else item for item in value
-            ]
-        return list(value)
-    return value
+        maker = _maker(kind.value_type)
+        return lambda value: [_made(item, maker) for item in _in_order(value)]
+    return None
+
+
+def _made(value: Any, maker: Callable[[Any], Any] | None) -> Any:
+    return value if value is None or maker is None else maker(value)
+
+
+def _in_order(value: Any) -> Any:
+    """Elements of a set sorted, NaN last and once."""
+    if not isinstance(value, (set, frozenset)):
+        return value
+    some_nan = next(([item] for item in value if item != item), [])
+    return [*sorted(item for item in value if item == item), *some_nan]
