@@ -163,7 +163,7 @@ def test_an_experiment_goes_on_where_it_was(tmp_path: Path) -> None:
     for run in runs:
         results.add(run.record())
     again = Results(spark_memory.EXPERIMENT, Scale(), tmp_path)
-    again.resume()
+    again.resume([])
     assert [Run.of(each) for each in again.records] == runs
     assert all(again.has(asdict(each)) for each in todo)
 

@@ -68,6 +68,8 @@ class Experiment(ABC):
     told: ClassVar[tuple[str, ...]] = ()
     #: whether `--paper` means something
     has_paper: ClassVar[bool] = False
+    #: whether runs with other options than now stay, and are shown beside those of now
+    adds_up: ClassVar[bool] = False
 
     @abstractmethod
     def cases(self, scale: Scale, options: argparse.Namespace) -> list[Case]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -50,10 +51,7 @@ class Results:
         """Reads what is there of an earlier run; false if there is nothing."""
         with suppress(FileNotFoundError):
             found = _parsed(self.file)
-            if not isinstance(found, dict) or (found.get("format"), found.get("experiment")) != (
-                FORMAT,
-                self.experiment.name,
-            ):
+            if not _is_of(found, self.experiment.name):
                 raise FileExistsError(
                     f"{self.file} is not of this experiment: remove it, or name another --out DIR"
                 )
@@ -61,8 +59,11 @@ class Results:
             return True
         return False
 
-    def resume(self) -> None:
-        """Goes on with what an earlier run has written; quick runs start anew, and so does what failed."""
+    def resume(self, cases: Sequence[Case]) -> None:
+        """Goes on with what an earlier run has written of these cases.
+
+        Quick runs start anew, and so does what failed.
+        """
         now = self.content
         if self.scale.quick or not self.load():
             return
@@ -73,7 +74,12 @@ class Results:
                     f"{self.file} is of {_differences(then[what], now[what])}: runs on unlike ground are "
                     "not for one figure; remove it, or name another --out DIR"
                 )
-        then["runs"] = [record for record in then["runs"] if record["outcome"] != FAILED]
+        then["runs"] = [
+            record
+            for record in then["runs"]
+            if record["outcome"] != FAILED
+            and (self.experiment.adds_up or any(_same(record["case"], case) for case in cases))
+        ]
 
     def has(self, case: Case) -> bool:
         return any(_same(record["case"], case) for record in self.records)
@@ -131,6 +137,17 @@ def _parsed(file: Path) -> Any:
         return json.loads(file.read_text())
     except ValueError as error:
         raise FileExistsError(f"{file} is damaged ({error}): remove it, or name another --out DIR") from None
+
+
+def _is_of(found: Any, name: str) -> bool:
+    """Whether this is what an experiment of this name has written."""
+    return (
+        isinstance(found, dict)
+        and (found.get("format"), found.get("experiment")) == (FORMAT, name)
+        and all(isinstance(found.get(part), dict) for part in ("machine", "versions"))
+        and isinstance(found.get("runs"), list)
+        and all(isinstance(run, dict) and {"case", "outcome"} <= run.keys() for run in found["runs"])
+    )
 
 
 def _same(a: Case, b: Case) -> bool:

@@ -35,8 +35,9 @@ def run(
         for experiment, own in zip(experiments, options, strict=True):
             used = Scale(scale.quick, scale.paper and experiment.has_paper)
             results = Results(experiment, used, out)
-            results.resume()
-            _run_cases(results, own, console)
+            todo = experiment.cases(used, own)
+            results.resume(todo)
+            _run_cases(results, todo, own, console)
             experiment.show(console, results.records, used)
             for file in results.write():
                 console.print(f"wrote {file}", markup=False, highlight=False, soft_wrap=True)
@@ -45,9 +46,8 @@ def run(
     return good
 
 
-def _run_cases(results: Results, options: argparse.Namespace, console: Console) -> None:
+def _run_cases(results: Results, todo: Sequence[Case], options: argparse.Namespace, console: Console) -> None:
     experiment = results.experiment
-    todo = experiment.cases(results.scale, options)
     console.print(
         f"[bold]{experiment.name}[/]: {ENTRIES[experiment.name].about}", highlight=False, soft_wrap=True
     )

@@ -18,7 +18,7 @@ from mta.tools.experiments.paper.contenders import CONTENDERS, PAPERS, store_of,
 from mta.tools.experiments.paper.turns import Stream, Turn, take_turns
 
 WINDOW, QUICK_WINDOW = 1 << 20, 1 << 9
-PUSHES, QUICK_PUSHES, TURNS = 1 << 17, 1 << 9, 16
+PUSHES, QUICK_PUSHES, TURNS = 1 << 16, 1 << 9, 16
 #: Combines that Naive may spend on an aggregate.
 NAIVE = 1 << 24
 #: Readings of the paper's stream: one a second for two years.

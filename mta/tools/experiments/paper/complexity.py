@@ -96,21 +96,20 @@ class Complexity(Experiment):
 
     def exhibits(self, records: Sequence[Record]) -> list[Exhibit]:
         rows = [row for record in records for row in self.rows(record)]
-        if len({row["size"] for row in rows}) < 2:
-            return []
         stored = [row for row in rows if CONTENDERS[row["contender"]].store]
         local = [row for row in rows if row not in stored]
-        return [
+        process = [row for row in rows if row in stored or not CONTENDERS[row["contender"]].is_mta]
+        made = [
             _exhibit(local, "combines", "Combines of a push, on average", "combines a push",
                      "Table 1's amortised time. Over a store it is the same."),
             _exhibit(local, "bulk_combines", "Combines of the worst bulk eviction", "combines an eviction",
                      "Listing 3 is enforced, and the window asked. Over a store it is the same."),
-            _exhibit([row for row in rows if row not in local or not CONTENDERS[row["contender"]].is_mta],
-                     "entries", "Elements and partial results in the process", "entries at most",
+            _exhibit(process, "entries", "Elements and partial results in the process", "entries at most",
                      "Table 1's least local size."),
             _exhibit(stored, "bulk_reads", "Round trips of the worst bulk eviction", "reads of the store",
                      "A read may ask for several pages."),
         ]  # fmt: skip
+        return [exhibit for exhibit in made if exhibit is not None]
 
 
 EXPERIMENT = Complexity()
@@ -199,7 +198,8 @@ def _entries(window: Any) -> int:
     found, seen, todo = 0, {id(window)}, [window]
     while todo:
         one = todo.pop()
-        for each in one.values() if isinstance(one, dict) else gc.get_referents(one):
+        # a copy, since threads of the background change what is walked
+        for each in list(one.values()) if isinstance(one, dict) else gc.get_referents(one):
             if id(each) in seen or isinstance(each, FOREIGN):
                 continue
             seen.add(id(each))
@@ -219,7 +219,10 @@ def _title(case: Case) -> str:
     return f"{where}, P = {case['page']}" if case["page"] else where
 
 
-def _exhibit(rows: Sequence[Row], what: str, title: str, y: str, more: str) -> Exhibit:
+def _exhibit(rows: Sequence[Row], what: str, title: str, y: str, more: str) -> Exhibit | None:
+    """The figure of one count; none where nothing was counted yet."""
+    if not rows:
+        return None
     series: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
         series.setdefault(_title(row), []).append((row["size"], row[what]))

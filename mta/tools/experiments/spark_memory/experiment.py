@@ -39,6 +39,7 @@ DISK = 150
 class SparkMemory(Experiment):
     name = "spark-memory"
     told = ("pyspark", "pyarrow")
+    adds_up = True
 
     def cases(self, scale: Scale, options: argparse.Namespace) -> list[dict[str, Any]]:
         names = [name for name in CONTENDERS if not options.only or name in options.only]
