@@ -101,7 +101,7 @@ class BloomFilter(ValueMonoid):
         return int(state).to_bytes((state.bit_length() + 7) // 8, "little")
 
     def unpack(self, packed: Any) -> int:
-        return int.from_bytes(packed, "little")
+        return _state(packed, self.bits, self)
 
     def fingerprint(self) -> str:
         names = "".join(f"{field!r}, " for field in self.fields)
@@ -219,8 +219,18 @@ class CountMin(ValueMonoid):
         return int(state).to_bytes((state.bit_length() + 7) // 8, "little")
 
     def unpack(self, packed: Any) -> int:
-        return int.from_bytes(packed, "little")
+        return _state(packed, _CELL * self.width * self.depth, self)
 
     def fingerprint(self) -> str:
         names = "".join(f"{field!r}, " for field in self.fields)
         return f"CountMin({names}width={self.width}, depth={self.depth})"
+
+
+def _state(packed: Any, bits: int, monoid: Any) -> int:
+    """An int of so many bits at most, as bytes."""
+    if not isinstance(packed, (bytes, bytearray)):  # of which Spark makes the latter
+        raise TypeError(f"{monoid!r} has bytes as its state, got one of type {type(packed).__name__}")
+    state = int.from_bytes(packed, "little")
+    if state.bit_length() > bits:
+        raise ValueError(f"{monoid!r} has states of {bits} bits, got one of {state.bit_length()}")
+    return state

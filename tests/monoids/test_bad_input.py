@@ -165,3 +165,16 @@ def test_times_come_with_all_or_none():
     run = m.LongestIncreasingRun()
     with pytest.raises(TypeError, match="cannot mix elements with times and elements without"):
         run.combine(run.lift(1), run.lift((0, 1)))
+
+
+@pytest.mark.parametrize("monoid", [m.BloomFilter(bits=64), m.CountMin(width=4, depth=2)], ids=repr)
+def test_bytes_that_no_filter_packed(monoid):
+    state = monoid.combine(monoid.lift("a"), monoid.lift("b"))
+    assert monoid.unpack(monoid.pack(state)) == state
+    assert monoid.unpack(bytearray(monoid.pack(state))) == state  # as Spark gives it back
+    assert monoid.unpack(b"") == monoid.identity
+    for packed in (None, 5, "a", [1, 2], {}):
+        with pytest.raises(TypeError, match="has bytes as its state, got one of type"):
+            monoid.unpack(packed)
+    with pytest.raises(ValueError, match=r"has states of \d+ bits, got one of 8000"):
+        monoid.unpack(b"\xff" * 1000)
