@@ -36,6 +36,9 @@ ENTRIES = {
     "analytics": Entry(
         "paper.analytics", "the MTA paper's table 2: six aggregates over two years of a machine's memory use"
     ),
+    "slicing": Entry(
+        "slicing", "Scotty's figure 5: tuples a second, by concurrent windows and by what is late"
+    ),
     "spark-memory": Entry(
         "spark_memory.experiment",
         "which Spark jobs finish at which memory limits: rolling, and what it replaces",
