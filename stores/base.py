@@ -51,7 +51,7 @@ class Store(ABC):
     """The data is visible to this process only, and dies with it."""
     shared_across_hosts: bool = False
     """Every host that opens the URL sees the same data, as that of a server."""
-    exclusive: ClassVar[bool] = False
+    exclusive: bool = False
     """One process at a time has it open; others wait, or are refused.
 
     Its URL is `scheme:///directory`, and the directory is its own. So whoever has many processes gives each a

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, distributions, entry_points
 from typing import Any, NamedTuple
 
 from stores.base import Store
@@ -84,7 +84,7 @@ def _own_class(scheme: str, own: _Own) -> type[Store]:
 
 
 def _installed_class(scheme: str) -> type[Store]:
-    installed = entry_points(group=GROUP)
+    installed = _installed(scheme)
     # one of equal value is the same package found twice, as in a directory and in an archive of it
     found = list({point.value: point for point in installed if point.name.lower() == scheme}.values())
     if not found:
@@ -108,6 +108,25 @@ def _installed_class(scheme: str) -> type[Store]:
     if not (isinstance(kind, type) and issubclass(kind, Store)):
         raise StoreConfigError(f"{scheme}: the store {_told(point)} is not a subclass of stores.Store")
     return kind
+
+
+def _installed(scheme: str) -> Iterable[EntryPoint]:
+    try:
+        return entry_points(group=GROUP)
+    except Exception as error:  # one package whose entry points are no text, or malformed, spoils it for all
+        raise StoreConfigError(
+            f"{scheme}: this is no scheme of mta-windows, and the entry points of {_broken()} cannot be "
+            f"read, so that no other store is found: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _broken() -> str:
+    for distribution in distributions():
+        try:
+            len(distribution.entry_points)
+        except Exception:
+            return f"the installed package {distribution.name}"
+    return "an installed package"
 
 
 def _known(installed: Iterable[EntryPoint]) -> str:

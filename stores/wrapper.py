@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from copy import copy
+from typing import Any, Self, TypeVar
 
 from stores.base import Store, Token
 from stores.errors import StoreConfigError
@@ -34,7 +35,8 @@ class WrapperStore(Store):
     def __init__(self, inner: Store) -> None:
         super().__init__(inner.url)
         self.inner = inner
-        self.local, self.shared_across_hosts = inner.local, inner.shared_across_hosts
+        self.local, self.exclusive = inner.local, inner.exclusive
+        self.shared_across_hosts = inner.shared_across_hosts
 
     def _around(self, call: str, action: Callable[[], T]) -> T:  # noqa: ARG002
         """Does the action, which is the call of that name to the inner store."""
@@ -84,11 +86,22 @@ class WrapperStore(Store):
     def _incarnation(self) -> object:
         return self.inner.incarnation()
 
+    def close(self) -> None:
+        """Closing again closes the inner store again, which may end what an interrupt left undone."""
+        self._closed = True
+        self._close()
+
     def _close(self) -> None:
         self.inner.close()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.inner!r})"
+
+    def __copy__(self) -> Self:
+        """Around a copy of the inner store, so that closing one leaves the other open."""
+        make, arguments = self.__reduce__()
+        made: Self = make(*(copy(each) if each is self.inner else each for each in arguments))
+        return made
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise StoreConfigError(
@@ -108,6 +121,8 @@ class LatencyStore(WrapperStore):
     """
 
     def __init__(self, inner: Store, delay: float) -> None:
+        if isinstance(delay, bool) or not isinstance(delay, (int, float)):
+            raise TypeError(f"delay must be a number of seconds, not {delay!r}")
         if not 0 <= delay < float("inf"):
             raise ValueError(f"delay must be seconds, 0 or more, not {delay!r}")
         super().__init__(inner)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from stores import Store, open_store
+from stores import LatencyStore, Store, open_store
 from stores.testing import CountingStore, FaultyStore, SlowStore, StoreContract
 
 
@@ -34,6 +34,13 @@ class TestWrappers(StoreContract):
     @pytest.fixture
     def store(self) -> Iterator[Store]:
         with CountingStore(SlowStore(FaultyStore(open_store("memory:"), fails=0.0), delay=0.0)) as store:
+            yield store
+
+
+class TestLatency(StoreContract):
+    @pytest.fixture
+    def store(self) -> Iterator[Store]:
+        with LatencyStore(open_store(f"memory:{uuid.uuid4().hex}"), delay=0) as store:
             yield store
 
 

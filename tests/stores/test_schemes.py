@@ -132,6 +132,19 @@ def test_a_store_that_cannot_be_imported_says_whose_it_is(
     assert "Traceback" not in listed.stderr
 
 
+@pytest.mark.parametrize("points", [b"[mta.stores]\n\xff = x:y\n", b"[mta.stores]\nfoo\n"])
+def test_entry_points_that_cannot_be_read(files: Installed, points: bytes) -> None:
+    files.distribution("spoiled", "1", {})
+    (files.directory / "spoiled-1.dist-info" / "entry_points.txt").write_bytes(points)
+    assert open_store("memory:")
+    with pytest.raises(StoreConfigError, match="the entry points of the installed package spoiled cannot be"):
+        open_store("files:///x")
+    listed = files.process("-m", "mta", "ls", "files:///x")
+    assert listed.returncode == 2
+    assert "spoiled" in listed.stderr
+    assert "Traceback" not in listed.stderr
+
+
 def test_two_packages_for_one_scheme(files: Installed) -> None:
     files.module("others", "from filestore import FileStore")
     files.distribution("others", "2.0", {"files": "others:FileStore"})
