@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterator
 from typing import Any
+from weakref import WeakSet
 
 from stores.base import Store, Token, new_token
 from stores.errors import Conflict, StoreConfigError
@@ -17,6 +18,21 @@ class _Contents:
         self.lock = threading.Lock()
         self.pages: dict[str, bytes] = {}
         self.roots: dict[str, tuple[bytes, Token]] = {}
+        _all.add(self)
+
+
+_all: WeakSet[_Contents] = WeakSet()
+
+
+def _unlock_after_fork() -> None:
+    """In the child of a fork, where the thread that held a lock is not."""
+    global _named_lock
+    _named_lock = threading.Lock()
+    for contents in list(_all):
+        contents.lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_unlock_after_fork)
 
 
 _named: dict[str, _Contents] = {}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Iterable
+from functools import lru_cache
 from importlib.metadata import EntryPoint, distributions, entry_points
 from typing import Any, NamedTuple
 
@@ -67,7 +69,7 @@ def store_class(url: str) -> type[Store]:
     """
     scheme = split_url(url).scheme
     own = _OWN.get(scheme)
-    return _own_class(scheme, own) if own is not None else _installed_class(scheme)
+    return _own_class(scheme, own) if own is not None else _installed_class(scheme, tuple(sys.path))
 
 
 def _own_class(scheme: str, own: _Own) -> type[Store]:
@@ -83,7 +85,9 @@ def _own_class(scheme: str, own: _Own) -> type[Store]:
     return kind
 
 
-def _installed_class(scheme: str) -> type[Store]:
+@lru_cache
+def _installed_class(scheme: str, path: tuple[str, ...]) -> type[Store]:  # noqa: ARG001
+    """Remembered for as long as packages come from the same places: to look at all of them takes 10 ms."""
     installed = _installed(scheme)
     # one of equal value is the same package found twice, as in a directory and in an archive of it
     found = list({point.value: point for point in installed if point.name.lower() == scheme}.values())
