@@ -167,6 +167,7 @@ def try_pages(megabytes: int, step: int) -> int:
         (monoids.Collect(), [{"a": (1, 2**70)}, {4, 5}, b"x", "y", 1j, np.arange(3), [], 1.5]),
         (monoids.CollectDistinct(), list("abcdefgh")),
         (monoids.BloomFilter(), list(range(8))),
+        (monoids.CountMin(width=16), list("abcdabca")),
     ]
     if importlib.util.find_spec("datasketches"):
         kinds += [
