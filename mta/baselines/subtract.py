@@ -8,7 +8,8 @@ from functools import reduce
 from typing import Any
 
 from mta.baselines.base import Baseline
-from mta.monoids.base import LOST, Monoid, is_finite
+from mta.monoids.base import LOST, Monoid
+from mta.monoids.columns import is_finite
 from mta.policies import Policy
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from mta.encoding import packing
 from mta.encoding.untrusted import Malformed, fields, shown, whole
-from mta.monoids.base import Array
+from mta.monoids.columns import Array
 
 #: kind, parameters, and the bytes
 Encoded = tuple[str, list[int], Any]

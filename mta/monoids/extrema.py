@@ -1,4 +1,4 @@
-"""Monoids that say how often, or with what, an extremum occurs: MinCount, MaxCount, ArgMin, ArgMax."""
+"""Monoids of extrema and of ends: MinCount, MaxCount, ArgMin, ArgMax, First and Last."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from mta.monoids.base import Array, ColumnarMonoid, Columns, aligned, check_numbers, number, numeric_column
+from mta.monoids.base import ColumnarMonoid
+from mta.monoids.columns import Array, Columns, aligned, check_numbers, number, numeric_column
 from mta.monoids.values import plain, plain_column
 from mta.owned import own
 
@@ -165,6 +166,72 @@ class ArgMin(ArgMax):
         return younger if older[0] is None or younger[0] < older[0] else older
 
 
+class _Position(ColumnarMonoid):
+    """The element at one end, which may be anything but a missing value; None of nothing."""
+
+    def check_row(self, row: Any) -> Any:
+        return plain(row, self)
+
+    def check_columns(self, inputs: Columns) -> Columns:
+        return (plain_column(inputs[0], self),)
+
+    def lower(self, state: Any) -> Any:
+        return own(state)
+
+    def lift_columns(self, inputs: Columns) -> Columns:
+        return inputs
+
+
+class First(_Position):
+    """The oldest element.
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> AmortizedMTA(monoids.First(), policies.CountWindow(2)).slide(["a", "b", "c"]).tolist()
+    ['a', 'a', 'b']
+    """
+
+    def combine(self, older: Any, younger: Any) -> Any:
+        return younger if older is None else older
+
+    def combine_columns(self, older: Columns, younger: Columns) -> Columns:
+        return (_repeated(older[0], len(younger[0])),)
+
+    def prefix_columns(self, states: Columns) -> Columns:
+        return (_repeated(states[0][:1], len(states[0])),)
+
+    def suffix_columns(self, states: Columns) -> Columns:
+        return states
+
+    def fold_columns(self, states: Columns) -> Columns:
+        return (states[0][:1],)
+
+
+class Last(_Position):
+    """The youngest element.
+
+    >>> from mta import AmortizedMTA, monoids
+    >>> window = AmortizedMTA(monoids.Fields(opened=monoids.First("price"), closed=monoids.Last("price")))
+    >>> window.extend({"price": [7.5, 8.25, 8.0]})
+    >>> window.query()
+    {'opened': 7.5, 'closed': 8.0}
+    """
+
+    def combine(self, older: Any, younger: Any) -> Any:
+        return older if younger is None else younger
+
+    def combine_columns(self, older: Columns, younger: Columns) -> Columns:
+        return (_repeated(younger[0], len(older[0])),)
+
+    def prefix_columns(self, states: Columns) -> Columns:
+        return states
+
+    def suffix_columns(self, states: Columns) -> Columns:
+        return (_repeated(states[0][-1:], len(states[0])),)
+
+    def fold_columns(self, states: Columns) -> Columns:
+        return (states[0][-1:],)
+
+
 def _last_marked(column: Array, marks: Array) -> Array:
     """Entry i is the entry at the last mark up to i; the first entry is marked."""
     length = len(column)
@@ -174,3 +241,8 @@ def _last_marked(column: Array, marks: Array) -> Array:
     indices = np.arange(length)
     indices *= marks
     return column.take(np.maximum.accumulate(indices, out=indices))
+
+
+def _repeated(column: Array, length: int) -> Array:
+    """A run of one at the length of its partner, without a copy; a longer run as it is."""
+    return np.broadcast_to(column, (length,)) if len(column) == 1 else column

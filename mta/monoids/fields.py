@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mta.monoids.base import LOST, ColumnarMonoid, Columns, Monoid, required
+from mta.monoids.base import LOST, ColumnarMonoid, Monoid, required
+from mta.monoids.columns import Columns
 from mta.monoids.ufuncs import Count
 from mta.monoids.values import unwrapped
 from mta.owned import own

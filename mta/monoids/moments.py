@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mta.monoids.base import LOST, Array, ColumnarMonoid, Columns, check_numbers, is_finite, numeric_column
+from mta.monoids.base import LOST, ColumnarMonoid
+from mta.monoids.columns import Array, Columns, check_numbers, is_finite, numeric_column
 from mta.monoids.ufuncs import Sum, quiet
 
 _SUM = Sum()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, TypeAlias
 
-from mta.monoids.base import Monoid, number, required
+from mta.monoids.base import Monoid, required
+from mta.monoids.columns import number
 
 
 class LongestRun(NamedTuple):

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgpack
 
-from mta.monoids.base import number
+from mta.monoids.columns import number
 from mta.monoids.values import ValueMonoid, canonical, digest
 
 

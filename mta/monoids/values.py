@@ -8,15 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mta.monoids.base import (
-    Array,
-    Monoid,
-    column_of,
-    number,
-    numeric_column,
-    refuse_time_types,
-    required,
-)
+from mta.monoids.base import Monoid, required
+from mta.monoids.columns import Array, column_of, number, numeric_column, refuse_time_types
 from mta.owned import own
 
 #: missing values that other libraries use; matched by name so that none of them has to be imported

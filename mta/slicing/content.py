@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from mta.functions import check_name, described
-from mta.monoids.base import number as value_number
 from mta.monoids.base import required
+from mta.monoids.columns import number as value_number
 from mta.slicing.windows import Window, positive
 
 

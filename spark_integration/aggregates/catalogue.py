@@ -11,7 +11,7 @@ from pyspark.sql import types as sql
 
 from mta import monoids
 from mta.monoids.base import Monoid
-from mta.monoids.ufuncs import FromUfunc
+from mta.monoids.functions import FromUfunc
 from spark_integration.aggregates import nan
 from spark_integration.aggregates.inputs import Input
 from spark_integration.aggregates.traits import HIGHEST, LOWEST, SqlTraits

@@ -9,7 +9,8 @@ import numpy as np
 
 from mta.core.batch import window_folds
 from mta.core.states import NOTHING, ColumnLayout, Layout, Run
-from mta.monoids.base import Array, Columns, alike
+from mta.monoids.base import Array, Columns
+from mta.monoids.columns import alike
 from mta.policies import Limits
 from mta.times.boundaries import boundaries
 from mta.times.cuts import Side, cuts
