@@ -46,6 +46,7 @@ class KeyedStreams:
         # called for each tuple, so looked up once
         self._row: Callable[[Any], Any] = monoid.check_row if plain else monoid.row
         self._lift = monoid.lift_row
+        self._keyed, self._in_steps = settings.by is not None, settings.in_steps
         self._windows = WindowManager(monoid, settings.lateness, settings.changes_only)
         self._plan = self._planned(queries)
         self._streams: dict[Any, Stream] = {}
@@ -112,12 +113,12 @@ class KeyedStreams:
         state = self._lift(self._row(value))
         plan = self._plan
         mark = self._mark(value) if plan.markers else None
-        key = None if self._settings.by is None else self._settings.key(value)
+        key = self._settings.key(value) if self._keyed else None
         stream = self._streams.get(key)
         if time < self._horizon:
             self._late_dropped += 1
             return []
-        if stream is not None and not self._settings.in_steps:
+        if stream is not None and not self._in_steps:
             plan.manager.add(stream, time, state, mark)
             return []
         marks = None if mark is None else [mark]

@@ -222,8 +222,9 @@ def rest(slicer: Slicer) -> list[Any]:
     return results
 
 
-@pytest.mark.parametrize("options", [{}, {"every_tuples": 3}, {"changes_only": True}], ids=str)
-@pytest.mark.parametrize("store", ["lazy", "eager", "paged"])
+@pytest.mark.parametrize(
+    ("store", "options"), [("lazy", {}), ("eager", {"every_tuples": 3}), ("paged", {})], ids=str
+)
 @pytest.mark.parametrize("what", INTERRUPTED)
 # a fault that falls into the end of a generator is lost
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -9,11 +9,11 @@ from killing import kill
 
 
 def test_a_writer_that_is_killed_over_rocksdb(tmp_path: Path) -> None:
-    killed, lines = kill(f"rocksdb:{tmp_path / 'windows'}", 4, 240)
-    assert (killed, lines >= 240) == (4, True)
+    killed, lines = kill(f"rocksdb:{tmp_path / 'windows'}", 3, 120)
+    assert (killed, lines >= 120) == (3, True)
 
 
 @pytest.mark.redis
 def test_a_writer_that_is_killed_over_redis(redis_url: str) -> None:
-    killed, lines = kill(redis_url, 3, 180)
-    assert (killed, lines >= 180) == (3, True)
+    killed, lines = kill(redis_url, 2, 90)
+    assert (killed, lines >= 90) == (2, True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from plain_windows import Plain
-from window_kinds import MONOIDS, content, counted, known
+from window_kinds import MONOIDS, content, counted, known, sessions, sliding, tumbling
 
 from mta.slicing import Slicer
 from stores import open_store
@@ -32,8 +32,8 @@ def steps(times: Any) -> Any:
     )
 
 
-def walk(slicer: Any, plain: Plain, moves: list[Any], scale: Any = 1) -> None:
-    time = 0
+def walk(slicer: Any, plain: Plain, moves: list[Any], scale: Any = 1, first: int = 0) -> None:
+    time = first
     for what, argument in [*moves, ("watermark", 200)]:
         if what == "insert":
             slicer.insert(argument[0], time=argument[1])
@@ -123,3 +123,29 @@ def test_whole_and_real_times_mixed(store: str, pairs: Any, lateness: float, mov
 )
 def test_twenty_queries_in_pages(pairs: Any, lateness: int, moves: Any) -> None:
     check("paged", "steps", pairs, lateness, moves)
+
+
+@pytest.mark.parametrize("base", [2**53 - 20, 2**62, -(2**62)])
+@pytest.mark.parametrize("store", STORES)
+@settings(max_examples=20)
+@given(
+    pairs=queries(st.one_of(tumbling(1), sliding(1), sessions(1))),
+    lateness=st.integers(0, 25),
+    moves=steps(st.integers(-20, 70)),
+)
+def test_times_beyond_what_floats_tell_apart(
+    base: int, store: str, pairs: Any, lateness: int, moves: Any
+) -> None:
+    kind, result = MONOIDS["steps"]
+    named = {f"q{n}": pair for n, pair in enumerate(pairs)}
+    with make(store, kind, {name: pair[0] for name, pair in named.items()}, lateness=lateness) as slicer:
+        plain = Plain({name: pair[1] for name, pair in named.items()}, result, lateness)
+        moved = [
+            (what, argument)
+            if what == "watermark"
+            else (what, (argument[0], argument[1] + base))
+            if what == "insert"
+            else (what, [(value, at + base) for value, at in argument])
+            for what, argument in moves
+        ]
+        walk(slicer, plain, moved, first=base)
