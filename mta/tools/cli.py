@@ -216,8 +216,8 @@ def _mistakes() -> tuple[type[Exception], ...]:
     from mta.errors import WindowError
     from mta.monoids.expressions import BadExpression
     from mta.tools.bench.servers import NoServer
-    from mta.tools.bench.storage import BadStore
     from mta.tools.demo.needs import DemoError
+    from mta.tools.named_store import BadStore
     from stores import StoreError
 
     return (StoreError, WindowError, BadStore, NoServer, BadExpression, DemoError, NotInstalled, OSError)

@@ -300,6 +300,6 @@ def _soak(options: argparse.Namespace) -> int:
 
 def _store(url: str) -> Store:
     """The store at a URL, if there is one: a slip of the pen must not make a store that looks empty."""
-    from mta.tools.bench.storage import named_store
+    from mta.tools.named_store import named_store
 
     return named_store(url, create=False)

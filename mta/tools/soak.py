@@ -45,6 +45,8 @@ from stores import Store, open_store, pages_of, store_class
 
 #: Seconds that a child may take before it has opened its store.
 PATIENCE = 60.0
+#: A machine that is busy with other work gives a child so much less of its time, at worst.
+SLOWEST = 64.0
 SHAPES: tuple[tuple[str, str, int | None, int, int], ...] = (
     # kind, algorithm, page size, steps that the window spans, rows of the largest batch
     ("ArgMax", "AmortizedMTA", 2, 40, 30),
@@ -114,6 +116,8 @@ class Soak:
             for number, shape in enumerate(SHAPES)
         ]
         self.figures = Figures()
+        #: how many times longer than on an idle machine a child lives, so that it comes to something
+        self._pace = 1.0
         self.found: dict[str, int] = {}
 
     def run(self) -> str | None:
@@ -167,13 +171,16 @@ class Soak:
         # what kills it if the call that was aimed at does not come: a moment after it started, or after it
         # had restored its window
         early = draw > 0.9
-        life = rng.uniform(0, 0.05) if early else rng.uniform(0, 0.25)
+        life = rng.uniform(0, 0.05) if early else rng.uniform(0, 0.25) * self._pace
         child = _Child(lambda pipe: push(self._url, orders, pipe))
         if collector is not None:
             self._kill_collector(collector)
         how = self._watch(child, life, early)
         self.figures.kills[how] += 1
         self._check(stream, child)
+        if not early:
+            committed = any(kind == COMMITTED for kind, _, _ in child.told)
+            self._pace = max(1.0, self._pace / 2) if committed else min(self._pace * 1.25, SLOWEST)
 
     def _kill_collector(self, collector: _Child) -> None:
         time.sleep(self._rng.uniform(0, 0.1))

@@ -41,7 +41,7 @@ class Summary:
 
 
 @dataclass
-class Held:
+class Amount:
     """Pages and bytes of some kind."""
 
     pages: int = 0
@@ -74,13 +74,13 @@ class Inspection:
     manifest_bytes: int
     versions: list[VersionSummary]
     #: by tier; pages that a retained version names
-    tiers: dict[int, Held] = field(default_factory=dict)
+    tiers: dict[int, Amount] = field(default_factory=dict)
     #: by tier; parts of its partial last page
-    parts: dict[int, Held] = field(default_factory=dict)
+    parts: dict[int, Amount] = field(default_factory=dict)
     #: of the current epoch, and named by no version: the writer's pages since its last checkpoint
-    uncommitted: Held = field(default_factory=Held)
+    uncommitted: Amount = field(default_factory=Amount)
     #: what `mta gc` would clear away, or has yet to
-    leftovers: Held = field(default_factory=Held)
+    leftovers: Amount = field(default_factory=Amount)
 
 
 def survey(store: Store) -> Iterator[Summary]:
@@ -125,7 +125,7 @@ def inspect(store: Store, name: str) -> Inspection:
     for key, size in _sizes(store, set(store.list_keys(pages_of(name)))):
         if key in named:
             kind = inspection.parts if key.tier & PART else inspection.tiers
-            kind.setdefault(key.tier & ~PART, Held()).add(size)
+            kind.setdefault(key.tier & ~PART, Amount()).add(size)
         elif root.has(key.epoch):
             inspection.uncommitted.add(size)
         else:

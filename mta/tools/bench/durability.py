@@ -14,11 +14,11 @@ import numpy as np
 from rich.console import Console
 
 from mta import AmortizedMTA, monoids, policies
+from mta.tools.bench.contents import discard, discarded
 from mta.tools.bench.measure import Timings, interleaved
 from mta.tools.bench.report import Section
 from mta.tools.bench.runner import run_sections
 from mta.tools.bench.setting import Setting
-from mta.tools.bench.storage import discard, discarded
 from mta.window import MonoidTreeAggregator
 from stores import CountingStore, Store
 

@@ -16,7 +16,7 @@ from mta.tools.bench.measure import load_average, machine, versions
 from mta.tools.bench.report import FORMAT, Section, show
 from mta.tools.bench.servers import redis_server
 from mta.tools.bench.setting import Setting
-from mta.tools.bench.storage import named_store
+from mta.tools.named_store import named_store
 from stores import open_store
 
 Measure = Callable[[Setting], Section]

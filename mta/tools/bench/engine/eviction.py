@@ -6,39 +6,61 @@ import statistics
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mta import AmortizedMTA, LogMTA, monoids
 from mta.baselines import DABA, TwoStacks
+from mta.tools.bench.contents import discarded
 from mta.tools.bench.measure import Timings, timed
 from mta.tools.bench.report import Section
 from mta.tools.bench.setting import Setting
-from mta.tools.bench.storage import discarded
 
 #: How many times AmortizedMTA over Redis is faster than DABA, and how many round trips it takes at most.
 FASTER, ROUND_TRIPS = 1000.0, 10.0
 #: Seconds for the background writer to come to rest before the clock runs.
 REST = 0.3
 
+Make = Callable[[], AbstractContextManager[Any]]
+
+
+class Measured(NamedTuple):
+    evictions: dict[str, Timings]
+    #: seconds of the query after an eviction
+    queries: dict[str, float]
+    #: seconds of a round trip to Redis
+    trip: float
+
 
 def measure(setting: Setting) -> Section:
     count, evicted = (1 << 15, 1 << 14) if setting.quick else (1 << 22, 1 << 21)
     section = Section("eviction", f"{evicted:,} of {count:,} elements, Max, cold cache; DABA one by one")
-    values = np.random.default_rng(3).random(count)
-    times = np.arange(count)
+    measured = _measured(setting, count, evicted)
+    _lines(section, f"evict({evicted:,})", measured, setting.quick)
+    section.raw = {
+        "elements": count,
+        "evicted": evicted,
+        "round_trip_seconds": measured.trip,
+        "query_seconds": measured.queries,
+        "evictions": {name: timing.record() for name, timing in measured.evictions.items()},
+    }
+    return section
+
+
+def _contenders(setting: Setting) -> dict[str, tuple[int, Make]]:
+    """How often each is measured, and what makes a window of it."""
     size = setting.page_size
 
-    def amortized(store: Any) -> Any:
+    def amortized(store: Any) -> Make:
         return lambda: discarded(AmortizedMTA(monoids.Max(), store=store, page_size=size))
 
-    def log(store: Any) -> Any:
+    def log(store: Any) -> Make:
         return lambda: discarded(LogMTA(monoids.Max(), store=store, page_size=size))
 
     # the baselines take seconds to fill and to evict, so they go once
     few, many = 1, (2 if setting.quick else 7)
-    contenders: dict[str, tuple[int, Callable[[], AbstractContextManager[Any]]]] = {
+    return {
         "AmortizedMTA, redis": (many, amortized(setting.redis)),
         "AmortizedMTA, rocksdb": (many, amortized(setting.rocksdb)),
         "AmortizedMTA": (many, amortized(None)),
@@ -47,11 +69,15 @@ def measure(setting: Setting) -> Section:
         "DABA": (few, lambda: nullcontext(DABA(monoids.Max()))),
         "TwoStacks": (few, lambda: nullcontext(TwoStacks(monoids.Max()))),
     }
+
+
+def _measured(setting: Setting, count: int, evicted: int) -> Measured:
+    values, times = np.random.default_rng(3).random(count), np.arange(count)
     evictions: dict[str, Timings] = {}
     queries: dict[str, float] = {}
     trips: list[float] = []
     results = set()
-    for name, (repetitions, make) in contenders.items():
+    for name, (repetitions, make) in _contenders(setting).items():
         setting.say(f"eviction: {name}")
         timing, query = Timings(1), []
         for _ in range(repetitions):
@@ -68,40 +94,32 @@ def measure(setting: Setting) -> Section:
         evictions[name], queries[name] = timing, statistics.median(query)
     if len(results) != 1:
         raise AssertionError(f"the windows do not agree after an eviction: {results}")
+    return Measured(evictions, queries, statistics.median(trips))
 
-    trip = statistics.median(trips)
-    daba = evictions["DABA"]
-    subject = f"evict({evicted:,})"
-    for name, timing in evictions.items():
+
+def _lines(section: Section, subject: str, measured: Measured, quick: bool) -> None:
+    daba = statistics.median(measured.evictions["DABA"].wall)
+    for name, timing in measured.evictions.items():
         seconds = statistics.median(timing.wall)
-        slower = statistics.median(daba.wall) / seconds
         section.add(
             subject,
             name,
             seconds,
             "s",
             cpu=statistics.median(timing.cpu),
-            ratio=None if name == "DABA" else slower,
+            ratio=None if name == "DABA" else daba / seconds,
             reference=None if name == "DABA" else "faster",
             sense=">=",
-            target=FASTER if name == "AmortizedMTA, redis" and not setting.quick else None,
+            target=FASTER if name == "AmortizedMTA, redis" and not quick else None,
         )
-    for name, seconds in queries.items():
+    for name, seconds in measured.queries.items():
         section.add("query() after it", name, seconds, "s")
-    one = "in round trips to Redis"
+    one, trip = "in round trips to Redis", measured.trip
     section.add(one, "ping", trip, "s")
     for name in ("AmortizedMTA, redis", "LogMTA, redis"):
-        seconds = statistics.median(evictions[name].wall)
-        target = ROUND_TRIPS if name.startswith("Amortized") and not setting.quick else None
+        seconds = statistics.median(measured.evictions[name].wall)
+        target = ROUND_TRIPS if name.startswith("Amortized") and not quick else None
         section.add(one, name, seconds, "s", ratio=seconds / trip, reference="ping", target=target)
-    section.raw = {
-        "elements": count,
-        "evicted": evicted,
-        "round_trip_seconds": trip,
-        "query_seconds": queries,
-        "evictions": {name: timing.record() for name, timing in evictions.items()},
-    }
-    return section
 
 
 def _pings(url: str, count: int = 200) -> list[float]:

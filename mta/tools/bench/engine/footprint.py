@@ -10,8 +10,8 @@ import time
 import numpy as np
 
 from mta import AmortizedMTA, monoids, policies
+from mta.tools.bench.contents import contents, discarded
 from mta.tools.bench.measure import peak_resident, resident
-from mta.tools.bench.storage import discarded, holdings
 from stores import open_store
 
 BATCH = 1 << 16
@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> None:
                 window.slide(rng.random(batch), np.arange(start, start + batch))
             time.sleep(0.2)
             now, peak = resident(), peak_resident()
-            held = holdings(store, window.name)
+            held = contents(store, window.name)
     leaves = held.pages.get(0, 0) * window.page_size
     print(
         json.dumps(

@@ -12,10 +12,10 @@ import numpy as np
 from mta import AmortizedMTA, LogMTA, monoids, policies
 from mta.baselines import DABA, ReactiveAggregator, TwoStacks
 from mta.monoids.base import Monoid
+from mta.tools.bench.contents import discarded
 from mta.tools.bench.measure import Timings, timed
 from mta.tools.bench.report import Section
 from mta.tools.bench.setting import Setting
-from mta.tools.bench.storage import discarded
 from mta.window import MonoidTreeAggregator
 
 AGGREGATES: dict[str, Callable[[], Monoid]] = {"Sum": monoids.Sum, "Max": monoids.Max}

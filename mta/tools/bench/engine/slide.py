@@ -12,11 +12,11 @@ import numpy as np
 
 from mta import AmortizedMTA, monoids, policies
 from mta.monoids.base import Array, Monoid
+from mta.tools.bench.contents import discarded
 from mta.tools.bench.engine import rivals
 from mta.tools.bench.measure import Timings, interleaved
 from mta.tools.bench.report import Section
 from mta.tools.bench.setting import Setting
-from mta.tools.bench.storage import discarded
 from mta.window import MonoidTreeAggregator
 
 AGGREGATES: dict[str, Callable[[], Monoid]] = {

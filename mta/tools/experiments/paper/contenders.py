@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from mta import AmortizedMTA, LogMTA, monoids, policies
 from mta.baselines import DABA, ReactiveAggregator, Recalculate
 from mta.monoids.base import Monoid
+from mta.tools.bench.contents import discarded
 from mta.tools.bench.servers import redis_server
-from mta.tools.bench.storage import discarded
 from stores import Store, open_store
 
 #: An element or partial result of listing 2: count, and the size that the window may have.

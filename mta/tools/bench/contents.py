@@ -8,32 +8,20 @@ from itertools import islice
 from typing import NamedTuple
 
 from mta.window import MonoidTreeAggregator
-from stores import Store, open_store, pages_of, parse_page_key
+from stores import Store, pages_of, parse_page_key
 
 #: Pages that are read at once to find their sizes.
 CHUNK = 8
 
 
-class Holdings(NamedTuple):
+class Contents(NamedTuple):
     """Pages of a window in a store: how many of each tier, and their bytes."""
 
     pages: dict[int, int]
     bytes: int
 
 
-class BadStore(Exception):
-    """A user named a store that cannot be opened so."""
-
-
-def named_store(url: str, *, create: bool = True) -> Store:
-    """The store that a user named; mistakes in the URL become BadStore or a StoreError."""
-    try:
-        return open_store(url, create=create)
-    except (TypeError, ValueError) as error:
-        raise BadStore(str(error)) from error
-
-
-def holdings(store: Store, name: str) -> Holdings:
+def contents(store: Store, name: str) -> Contents:
     pages: dict[int, int] = {}
     size = 0
     keys = iter(set(store.list_keys(pages_of(name))))
@@ -43,7 +31,7 @@ def holdings(store: Store, name: str) -> Holdings:
                 tier = parse_page_key(key).tier
                 pages[tier] = pages.get(tier, 0) + 1
                 size += len(page)
-    return Holdings(dict(sorted(pages.items())), size)
+    return Contents(dict(sorted(pages.items())), size)
 
 
 def discard(store: Store, name: str) -> None:
