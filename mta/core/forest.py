@@ -25,6 +25,9 @@ LARGE_PAGE = 256
 class PageSource(Protocol):
     """Where full pages are kept: in the process, or in a store."""
 
+    def check(self, states: Run) -> None:
+        """Refuses the aggregates of full pages that cannot be kept here, before anything has changed."""
+
     def put(self, tier: int, number: int, page: Page) -> None:
         """Takes a full page whose elements are about to come into the window."""
 
@@ -102,6 +105,7 @@ class Forest:
                 return tails
             page = tail.filled(last, total)
             last, total = page.times[-1:].tolist()[0], self._fold(page)
+            self.pages.check(self.layout.gather([total]))
             self.pages.put(tier, tail.start >> self.shift, page)
             tails[tier] = tail.next(self.page_size)
         tails.append(self._new_tail(len(tails)).followed(column_of([last]), self.layout.gather([total])))
@@ -116,6 +120,8 @@ class Forest:
                 tails.append(self._new_tail(tier))
             tail = tails[tier]
             growth = self._growth(tail, times, run)
+            if growth.totals is not None:
+                self.pages.check(growth.totals)
             for number, page in enumerate(growth.pages, tail.start >> self.shift):
                 self.pages.put(tier, number, page)
             if growth.pages:

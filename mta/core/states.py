@@ -65,6 +65,10 @@ class Layout(ABC):
     def check_storable(self, elements: Run) -> None:
         """Refuses elements, and states of the first of them, that no store can hold."""
 
+    @abstractmethod
+    def check_storable_states(self, states: Run) -> None:
+        """Refuses states that no store can hold."""
+
     # -- states -----------------------------------------------------------------------------------------
 
     @abstractmethod
@@ -164,6 +168,11 @@ class ColumnLayout(Layout):
                 for value in column.tolist():
                     pack(value)
 
+    def check_storable_states(self, states: Run) -> None:
+        for column in states:
+            if column.dtype == object:
+                pack_entries(column.tolist())
+
     def gather(self, states: Sequence[Any]) -> Columns:
         return self.monoid.columns_of(states)
 
@@ -234,6 +243,9 @@ class ObjectLayout(Layout):
         for row in elements:
             pack(row)
         pack_entries([self.monoid.pack(self.monoid.lift_row(elements[0]))])
+
+    def check_storable_states(self, states: Run) -> None:
+        pack_entries([self.monoid.pack(state) for state in states])
 
     def gather(self, states: Sequence[Any]) -> list[Any]:
         return list(states)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mta.core.page import Page
+from mta.core.states import Run
 
 
 class LocalPages:
@@ -13,6 +14,9 @@ class LocalPages:
     def __init__(self) -> None:
         self._pages: dict[tuple[int, int], Page] = {}
         self._dropped: dict[int, int] = {}
+
+    def check(self, states: Run) -> None:
+        pass
 
     def put(self, tier: int, number: int, page: Page) -> None:
         if number >= self._dropped.get(tier, 0):

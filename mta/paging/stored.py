@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from mta.core.page import Page
-from mta.core.states import Layout
+from mta.core.states import Layout, Run
 from mta.paging.ahead import ReadAhead
 from mta.paging.background import Lane, pool_of
 from mta.paging.buffer import BUFFERED, Buffer
@@ -45,7 +45,7 @@ class StoredPages:
         cached: int = CACHED,
     ) -> None:
         pool = pool_of(store)
-        self._window, self._shift = window, shift
+        self._window, self._layout, self._shift = window, layout, shift
         self._writer, self._reader = Lane(pool), Lane(pool)
         self._shelf = Shelf(store, window, layout, keys, shift)
         self._behind = Behind()
@@ -58,6 +58,9 @@ class StoredPages:
         self.hits = 0
 
     # -- out --------------------------------------------------------------------------------------------
+
+    def check(self, states: Run) -> None:
+        self._layout.check_storable_states(states)
 
     def put(self, tier: int, number: int, page: Page) -> None:
         if (tier, number) not in self._behind:
