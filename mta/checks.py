@@ -10,11 +10,22 @@ from mta.core.page import LARGEST_PAGE
 from mta.errors import MissingTime, OutOfOrderError
 from mta.inputs import as_array
 from mta.monoids.base import Array, ColumnarMonoid, Monoid, column_of
+from mta.policies import Policy
+from stores import Store
 
 MAX_TIME = 2**63 - 1
 
 #: Entries a page. A call to NumPy or to a store has a fixed cost, so pages of columns are large.
 COLUMN_PAGE, OBJECT_PAGE = 1 << 14, 1 << 10
+
+
+def check_parts(monoid: Any, policy: Any, store: Any) -> None:
+    if not isinstance(monoid, Monoid):
+        raise TypeError(f"the first argument is a monoid such as monoids.Max(), got {monoid!r}")
+    if policy is not None and not isinstance(policy, Policy):
+        raise TypeError(f"policy is one of mta.policies or None, got {policy!r}")
+    if store is not None and not isinstance(store, Store):
+        raise TypeError(f"store is what stores.open_store(url) returns, got {store!r}")
 
 
 def check_page_size(monoid: Monoid, page_size: Any) -> int:

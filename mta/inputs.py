@@ -6,9 +6,9 @@ window's own: the caller may change what he gave.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AnySet
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -155,3 +155,35 @@ def _refuse_what_is_no_column(what: str, monoid: Monoid, values: Any) -> None:
 def _refuse_unequal(lengths: dict[str, int]) -> None:
     if len(set(lengths.values())) > 1:
         raise ValueError(f"the columns of a batch must have one length, got {lengths}")
+
+
+Change: TypeAlias = Callable[[Any], Any]
+
+# What a monoid does to one element on its way in and out, without calls that do nothing: in plain Python a
+# call costs as much as a combine, and an element passes three of them.
+
+
+def row_of(monoid: Monoid) -> Change | None:
+    """`row`; None where it leaves an element as it is."""
+    if _is(monoid.row, Monoid.row):
+        return None
+    if isinstance(monoid, ColumnarMonoid) and not monoid.fields and _is(monoid.row, ColumnarMonoid.row):
+        return monoid.check_row
+    return monoid.row
+
+
+def lift_of(monoid: Monoid) -> Change | None:
+    """`lift_row`; None where it leaves a row as it is."""
+    if _is(monoid.lift_row, ColumnarMonoid.lift_row):
+        return None
+    return monoid.lift if _is(monoid.lift_row, Monoid.lift_row) else monoid.lift_row
+
+
+def lower_of(monoid: Monoid) -> Change | None:
+    """`lower`; None where it leaves a state as it is, which is none that could be changed."""
+    unchanged = isinstance(monoid, ColumnarMonoid) and _is(monoid.lower, Monoid.lower)
+    return None if unchanged else monoid.lower
+
+
+def _is(bound: Any, method: Any) -> bool:
+    return getattr(bound, "__func__", None) is method

@@ -41,7 +41,15 @@ DURABILITY = tuple(
 )
 TESTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
-        ("amortized", "log", "core/forest", "core/stack", "core/batch", "policies"),
+        (
+            "core/log_tree",
+            "core/amortized_tree",
+            "core/tree",
+            "core/forest",
+            "core/stack",
+            "core/batch",
+            "policies",
+        ),
         (*ENGINE, "tests/mta/test_combines.py"),
     ),
     "core/enforcement": (*ENGINE, "tests/mta/test_combines.py", "tests/mta/test_bad_input.py"),
@@ -325,7 +333,9 @@ def done(jobs: list[Job]) -> Iterator[tuple[Job, str, int]]:
 
 def chosen_from(parser: argparse.ArgumentParser) -> tuple[list[Mutant], int]:
     """The mutants to try, and how many there are."""
-    parser.add_argument("modules", nargs="*", default=list(TESTS), help="such as mta/log.py; all by default")
+    parser.add_argument(
+        "modules", nargs="*", default=list(TESTS), help="such as mta/policies.py; all by default"
+    )
     parser.add_argument("--count", type=int, default=40, help="a sample of so many (default %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the sample (default %(default)s)")
     parser.add_argument("--only", default="", help="instead all whose line in the list has this in it")

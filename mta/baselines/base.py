@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 from mta.checks import MAX_TIME, Clock, check_batch_times, check_time
+from mta.core.limits import Limits
 from mta.core.states import result_array
 from mta.errors import EmptyWindowError, OutOfOrderError
-from mta.inputs import batch_rows
-from mta.monoids.base import ColumnarMonoid, Monoid
-from mta.policies import Limits, Policy
+from mta.inputs import batch_rows, lift_of, lower_of, row_of
+from mta.monoids.base import Monoid
+from mta.policies import Policy
 
 #: The aggregate of the window has to be found out.
 UNKNOWN: Any = type("Unknown", (), {"__repr__": lambda _: "UNKNOWN", "__slots__": ()})()
@@ -61,7 +62,7 @@ class Baseline(ABC):
         # Plain attributes, and None for what the monoid leaves as it is: an insertion touches all of these.
         self._combine = monoid.combine
         self._identity = monoid.identity
-        self._row, self._lift, self._lower = _row(monoid), _lift(monoid), _lower(monoid)
+        self._row, self._lift, self._lower = row_of(monoid), lift_of(monoid), lower_of(monoid)
         limits = Limits() if policy is None else policy.limits()
         self._limits = limits
         self._limited = limits != Limits()
@@ -338,33 +339,6 @@ class Baseline(ABC):
             f"time {time!r}{where} is before {self._youngest!r}, the time of the youngest element inserted; "
             "insert elements in the order of their times"
         )
-
-
-# What a monoid does to an element on its way in and out, None where it does nothing, and without the calls
-# of a method that only calls another: in plain Python a call costs as much as a combine.
-
-
-def _row(monoid: Monoid) -> Callable[[Any], Any] | None:
-    if _is(monoid.row, Monoid.row):
-        return None
-    if isinstance(monoid, ColumnarMonoid) and not monoid.fields and _is(monoid.row, ColumnarMonoid.row):
-        return monoid.check_row
-    return monoid.row
-
-
-def _lift(monoid: Monoid) -> Callable[[Any], Any] | None:
-    if _is(monoid.lift_row, ColumnarMonoid.lift_row):
-        return None
-    return monoid.lift if _is(monoid.lift_row, Monoid.lift_row) else monoid.lift_row
-
-
-def _lower(monoid: Monoid) -> Callable[[Any], Any] | None:
-    unchanged = isinstance(monoid, ColumnarMonoid) and _is(monoid.lower, Monoid.lower)
-    return None if unchanged else monoid.lower
-
-
-def _is(bound: Any, method: Any) -> bool:
-    return getattr(bound, "__func__", None) is method
 
 
 def _checked_count(k: Any) -> int:

@@ -1,113 +1,176 @@
-"""What a window's policy lets go: the first leaf that stays.
+"""What a policy lets go: the first leaf that stays.
 
 Limits on count and time are compared with the few oldest times first, and then by a search of the forest. A
-predicate is asked of the oldest few elements one by one, and then of whole subtrees.
+predicate is asked of the few oldest elements one by one, as far as the tree has their states ready, then of
+the whole window, and then of whole subtrees.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
-from mta.core.forest import Piece, count_rejected
+from mta.core.forest import count_rejected
+from mta.core.limits import Limits, Predicate
+from mta.core.outcome import Batch
 from mta.core.states import NOTHING, Run
+from mta.core.tree import NEAR, UNKNOWN, Tree
 from mta.monoids.base import Array
-from mta.times.cuts import Side, before
+from mta.times.cuts import Side, before, cut
 
-if TYPE_CHECKING:
-    from mta.core.batch import Batch
-    from mta.window import MonoidTreeAggregator
+#: How many of the oldest elements leave when one with some state and time comes, itself among them if it may
+#: not stay; and the state of the window with it, before any leave, or UNKNOWN where nobody needed it.
+Rule: TypeAlias = Callable[[Tree, Any, Any], tuple[int, Any]]
 
-#: How many of the oldest times are looked at one by one before the tree is searched.
-NEAR = 16
+NONE_GOES, ONE_GOES = (0, UNKNOWN), (1, UNKNOWN)
 
 
-def first_kept(window: MonoidTreeAggregator, youngest: Any, tail: int) -> int:
-    """The first leaf that the limits on count and time keep in a window that ends so."""
-    limits, head = window._limits, window._head
-    if limits.count is not None and tail - limits.count > head:
-        head = min(tail - limits.count, window._tail)
-    for cut, side in limits.cuts(youngest):
-        head = max(head, _first_after(window, cut, side))
+def rule_of(limits: Limits) -> Rule:
+    """The cheapest rule there is for the limits of a policy."""
+    span, count = limits.open_span, limits.count
+    if limits.predicates:
+        return _rule_of_predicates(limits)
+    if limits == Limits():
+        return lambda *_: NONE_GOES
+    if type(span) is int and limits == Limits(open_span=span):
+        return _rule_of_span(span)
+    if count is not None and limits == Limits(count=count):
+        return _rule_of_count(count)
+    return lambda tree, _, time: (first_kept(tree, limits, time, tree.tail + 1) - tree.head, UNKNOWN)
+
+
+def _rule_of_count(count: int) -> Rule:
+    def gone(tree: Tree, _state: Any, _time: Any) -> tuple[int, Any]:
+        surplus = tree.tail - tree.head - count
+        if surplus < 0:
+            return NONE_GOES
+        return (surplus + 1, UNKNOWN) if surplus else ONE_GOES
+
+    return gone
+
+
+def _rule_of_span(span: int) -> Rule:
+    def gone(tree: Tree, _state: Any, time: Any) -> tuple[int, Any]:
+        if tree.head == tree.tail:
+            return NONE_GOES
+        start = time - span if type(time) is int else cut(time, span, "right")
+        if tree.oldest > start:
+            return NONE_GOES
+        ahead = tree.ahead
+        if ahead and ahead[-1][0] > start:
+            return ONE_GOES
+        return _first_after(tree, start, "right") - tree.head, UNKNOWN
+
+    return gone
+
+
+def _rule_of_predicates(limits: Limits) -> Rule:
+    rejects = limits.predicate
+    alone = limits.count is None and not limits.spans()
+
+    def gone(tree: Tree, state: Any, time: Any) -> tuple[int, Any]:
+        if tree.head == tree.tail:
+            return int(rejects(state, state)), state
+        whole = tree.total()
+        total = tree.combine(whole, state)
+        head = first_not_rejected(tree, rejects, total, whole)
+        if not alone:
+            head = max(head, first_kept(tree, limits, time, tree.tail + 1))
+        if head == tree.tail and rejects(total, total):
+            head += 1
+        return head - tree.head, total
+
+    return gone
+
+
+def first_kept_now(tree: Tree, limits: Limits) -> int:
+    """The first leaf that the policy keeps in a window as it is."""
+    if not len(tree):
+        return tree.head
+    head = first_kept(tree, limits, tree.youngest, tree.tail)
+    if limits.predicates:
+        total = tree.total()
+        head = max(head, first_not_rejected(tree, limits.predicate, total, total))
     return head
 
 
-def _first_after(window: MonoidTreeAggregator, cut: Any, side: Side) -> int:
-    """The first leaf with a time > cut (right) or >= cut (left)."""
-    oldest, head = window._oldest, window._head
-    if oldest > cut or (side == "left" and oldest == cut):
+def first_kept(tree: Tree, limits: Limits, youngest: Any, tail: int) -> int:
+    """The first leaf that the limits on count and time keep in a window that ends so."""
+    head = tree.head
+    if head == tree.tail:
         return head
-    for time in reversed(window._ahead[-NEAR:]):
+    if limits.count is not None and tail - limits.count > head:
+        head = min(tail - limits.count, tree.tail)
+    for start, side in limits.cuts(youngest):
+        head = max(head, _first_after(tree, start, side))
+    return head
+
+
+def _first_after(tree: Tree, start: Any, side: Side) -> int:
+    """The first leaf with a time > start (right) or >= start (left)."""
+    oldest, head = tree.oldest, tree.head
+    if oldest > start or (side == "left" and oldest == start):
+        return head
+    for time, _, _ in reversed(tree.ahead[-NEAR:]):
         head += 1
-        if time > cut or (side == "left" and time == cut):
+        if time > start or (side == "left" and time == start):
             return head
-    return window._forest.first_leaf(window._head, cut, side)
+    return tree.forest.first_leaf(tree.head, start, side)
 
 
-def first_kept_by_predicate(window: MonoidTreeAggregator, state: Any, time: Any) -> tuple[int, bool]:
-    """The first leaf that the policy keeps once an element is in, and whether the element may stay."""
-    limits = window._limits
-    if window._tail == window._head:
-        return window._head, not limits.rejects(state, state)
-    total = window._combine(window._total(), state)
-    head = max(first_kept(window, time, window._tail + 1), first_not_rejected(window, total))
-    return head, head < window._tail or not limits.rejects(total, total)
+def first_not_rejected(tree: Tree, rejects: Predicate, total: Any, whole: Any) -> int:
+    """The first leaf of a window, which is not empty, that a predicate lets stay.
+
+    The predicate is given `total`; `whole` is the aggregate of the window as it is.
+    """
+    head, ahead = tree.head, tree.ahead
+    old = tree.oldest_state()
+    if not rejects(total, old):
+        return head
+    if tree.singles:
+        for at in range(1, min(len(ahead), len(tree).bit_length()) + 1):
+            old = tree.combine(old, ahead[-at][2])
+            if not rejects(total, old):
+                return head + at
+    if rejects(total, whole):
+        return tree.tail
+    return tree.forest.longest_prefix(head, lambda prefix: rejects(total, prefix))[0]
 
 
-def first_not_rejected(window: MonoidTreeAggregator, total: Any) -> int:
-    """The first leaf that no predicate rejects: one by one for a few, then by search from the roots."""
-    rejects = window._limits.rejects
-    singles = max(4, len(window).bit_length())
-    old, head = None, window._head
-    for leaf in range(head, min(head + singles, window._tail)):
-        state = _leaf_state(window, leaf)
-        old = state if leaf == head else window._combine(old, state)
-        if not rejects(total, old):
-            return leaf
-    if head + singles >= window._tail:
-        return window._tail
-    return window._forest.longest_prefix(head, lambda prefix: rejects(total, prefix))
-
-
-def _leaf_state(window: MonoidTreeAggregator, leaf: int) -> Any:
-    part = window._forest.read([Piece(0, leaf, leaf + 1)])[0]
-    return window._layout.at(part.states(window._layout), 0)
-
-
-def first_kept_after(window: MonoidTreeAggregator, batch: Batch, states: Run, total: Any) -> int:
+def first_kept_after(tree: Tree, limits: Limits, batch: Batch, states: Run, total: Any) -> int:
     """The first leaf that the policy keeps once a batch is in."""
     last = batch.last
-    tail = window._tail + len(batch)
-    head = first_kept(window, last, tail) if len(window) else window._tail
-    if head == window._tail:
-        head += _first_kept_among(window, batch.times, last)
-    if window._limits.predicates:
-        head = max(head, _first_not_rejected_behind(window, states, total))
+    head = first_kept(tree, limits, last, tree.tail + len(batch)) if len(tree) else tree.tail
+    if head == tree.tail:
+        head += _first_kept_among(limits, batch.times, last)
+    if limits.predicates:
+        head = max(head, _first_not_rejected_behind(tree, limits.predicate, states, total))
     return head
 
 
-def _first_kept_among(window: MonoidTreeAggregator, times: Array, youngest: Any) -> int:
+def _first_kept_among(limits: Limits, times: Array, youngest: Any) -> int:
     """How many of a batch's first rows the limits on count and time reject."""
-    limits, count = window._limits, len(times)
+    count = len(times)
     first = 0 if limits.count is None else max(0, count - limits.count)
-    return max([first, *(before(times, cut, side) for cut, side in limits.cuts(youngest))])
+    return max([first, *(before(times, start, side) for start, side in limits.cuts(youngest))])
 
 
-def _first_not_rejected_behind(window: MonoidTreeAggregator, states: Run, total: Any) -> int:
-    """The first leaf that no predicate rejects, where a batch comes behind the window."""
+def _first_not_rejected_behind(tree: Tree, rejects: Predicate, states: Run, total: Any) -> int:
+    """The first leaf that a predicate lets stay, where a batch comes behind the window."""
     older: Any = NOTHING
-    if len(window):
-        older = window._total()
-        total = window._combine(older, total)
-        head = first_not_rejected(window, total)
-        if head < window._tail:
+    if len(tree):
+        older = tree.total()
+        total = tree.combine(older, total)
+        head = first_not_rejected(tree, rejects, total, older)
+        if head < tree.tail:
             return head
-    layout, rejects = window._layout, window._limits.rejects
+    layout = tree.layout
     if layout.monoid.grows:
-        return window._tail + bisect_left(
+        return tree.tail + bisect_left(
             range(layout.length(states)),
             True,
             key=lambda at: not rejects(total, layout.join(older, layout.fold(layout.cut(states, 0, at + 1)))),
         )
     prefixes = layout.preceded_by(older, layout.prefixes(states))
-    return window._tail + count_rejected(layout, prefixes, lambda prefix: rejects(total, prefix))
+    return tree.tail + count_rejected(layout, prefixes, lambda prefix: rejects(total, prefix))

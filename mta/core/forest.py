@@ -302,25 +302,28 @@ class Forest:
             entry = (entry << self.shift) + _search(times, first & mask, time, side)
         return entry
 
-    def longest_prefix(self, head: int, rejects: Callable[[Any], bool]) -> int:
-        """The first leaf from `head` on that has to stay: `rejects(aggregate of head … leaf)` is false.
+    def longest_prefix(
+        self, head: int, rejects: Callable[[Any], bool], before: Any = NOTHING
+    ) -> tuple[int, Any]:
+        """The first leaf from `head` on that has to stay, and the aggregate of what has not.
 
-        Up the left spine until something stays, then down to it: a page a tier each way.
+        A leaf has to stay if `rejects(before ⊕ aggregate of head … leaf)` is false. Up the left spine until
+        something stays, then down to it: a page a tier each way, those of the way up in one round trip.
         """
-        total = NOTHING
-        for tier, first, last in self.cover(head, self.tail):
-            part = self.read([Piece(tier, first, last)])[0]
+        pieces = self.cover(head, self.tail)
+        total = before
+        for piece, part in zip(pieces, self.read(pieces), strict=True):
             kept, total = self._search_page(part, total, rejects)
-            if kept < last - first:
+            if kept < piece.stop - piece.start:
                 break
         else:
-            return self.tail
-        entry = first + kept
+            return self.tail, total
+        tier, entry = piece.tier, piece.start + kept
         while tier:
             tier -= 1
             kept, total = self._search_page(self.page(tier, entry), total, rejects)
             entry = (entry << self.shift) + min(kept, self.page_size - 1)
-        return entry
+        return entry, total
 
     def _search_page(self, page: Page, before: Any, rejects: Callable[[Any], bool]) -> tuple[int, Any]:
         """The first entry that has to stay, and the aggregate of all before it.

@@ -203,6 +203,10 @@ class ColumnLayout(Layout):
     def lower(self, states: Run) -> Any:
         return own_results(self.monoid.lower_columns(states), states)
 
+    def shaped(self, states: Run) -> Any:
+        """A run in the shape of a state, with a column in place of each number."""
+        return self.monoid.shaped(states)
+
 
 class ObjectLayout(Layout):
     def length(self, run: Run) -> int:

@@ -216,6 +216,10 @@ class ColumnarMonoid(Monoid):
         parts = tuple(column[index : index + 1].tolist()[0] for column in states)
         return parts[0] if self.width == 1 else parts
 
+    def shaped(self, states: Columns) -> Any:
+        """Columns in the shape of a state: a column, or a tuple of them (a mapping for Fields)."""
+        return states[0] if self.width == 1 else states
+
     def state_list(self, states: Columns) -> list[Any]:
         """All states out of columns."""
         parts = [column.tolist() for column in states]

@@ -189,6 +189,9 @@ class ColumnFields(Fields, ColumnarMonoid):
     def state_at(self, states: Columns, index: int) -> Any:
         return {name: monoid.state_at(states[part], index) for name, monoid, part, _ in self._parts}
 
+    def shaped(self, states: Columns) -> Any:
+        return {name: monoid.shaped(states[part]) for name, monoid, part, _ in self._parts}
+
     def state_list(self, states: Columns) -> list[Any]:
         names = tuple(self.monoids)
         lists = [monoid.state_list(states[part]) for _, monoid, part, _ in self._parts]

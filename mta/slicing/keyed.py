@@ -30,10 +30,10 @@ from mta.slicing.stream import Stream
 from mta.slicing.stream_slicer import Query
 from mta.slicing.window_manager import Result, Timed, WindowManager, when
 from mta.slicing.windows import Time, Window
-from mta.turns import in_turn, in_use
+from mta.turns import TakesTurns, in_turn
 
 
-class KeyedStreams:
+class KeyedStreams(TakesTurns):
     """What a slicer does with tuples, whatever its aggregate store. Without keys there is one stream, None.
 
     Each call finds out all that it comes to, while nothing changes, and then takes it on.
@@ -54,8 +54,6 @@ class KeyedStreams:
         #: tuples before this time come too late
         self._horizon: Time = -math.inf
         self._late_dropped = 0
-        #: whether a call is under way
-        self._busy = False
 
     # -- what it was made of, and how far it is -----------------------------------------------------------
 
@@ -100,7 +98,7 @@ class KeyedStreams:
     def insert(self, value: Any, time: float) -> list[Result]:
         """Takes a tuple in; returns what a trigger gives out early, if there is one."""
         if self._busy:
-            raise in_use(self)
+            raise self._refusal()
         self._busy = True
         try:
             return self._insert(value, time)

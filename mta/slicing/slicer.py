@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 from uuid import uuid4
 
-from mta.amortized import AmortizedMTA
+from mta.algorithms import AmortizedMTA
 from mta.encoding.packing import pack, unpack
 from mta.errors import ManifestMismatch, WindowError
 from mta.monoids.base import Monoid

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from mta import monoids
+from mta.core.limits import Limits, Predicate
 from mta.monoids.base import Monoid
-from mta.policies import Limits, Policy, Predicate
+from mta.policies import Policy
 from spark_integration.aggregates.null_objects import NullableObjects
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from mta.core.batch import window_folds
+from mta.core.folds import window_folds
+from mta.core.limits import Limits
 from mta.core.states import NOTHING, ColumnLayout, Layout, Run
 from mta.monoids.base import Array, Columns
 from mta.monoids.columns import alike
-from mta.policies import Limits
 from mta.times.boundaries import boundaries
 from mta.times.cuts import Side, cuts
 

@@ -12,7 +12,7 @@ from pyspark import TaskContext
 
 from mta import AmortizedMTA, LogMTA
 from mta.baselines import DABA
-from mta.core.batch import join_results
+from mta.core.folds import join_results
 from mta.core.states import layout_of
 from mta.monoids.base import Array
 from mta.policies import Policy
@@ -152,8 +152,9 @@ class _Task:
             self._meter.add("evictions", self._taken - len(window))
             if isinstance(window, Group):
                 if window.window is not None:
-                    self._meter.add("cache_hits", window.window._pages.hits)
-                    self._meter.add("cache_misses", window.window._pages.asked - window.window._pages.hits)
+                    asked, hits = window.window.pages_read
+                    self._meter.add("cache_hits", hits)
+                    self._meter.add("cache_misses", asked - hits)
                 window.close()
         self._open = []
         self._taken = 0

@@ -275,10 +275,10 @@ class KeyTask:
                 return packed
             group.move()
         hold, window = self._holds[name], group.window
-        asked, hits = window._pages.asked, window._pages.hits
+        asked, hits = window.pages_read
         self._meter.add("cache_hits", hits)
         self._meter.add("cache_misses", asked - hits)
-        version = save_version(window, hold, self._place.batch)
+        version = save_version(window, self._place.batch)
         if hold.wrote:
             self._is_stored(name)
         return ["window", window.page_size, pack_version(version)]

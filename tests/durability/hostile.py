@@ -208,7 +208,7 @@ def _windows(store: Any) -> None:
         with AmortizedMTA(monoid, policy, store=store, name=name, page_size=4, lease=1e6) as window:
             for start in range(0, 50, 25):
                 window.extend(range(start, start + 25))
-                window._checkpoints._inline = 0  # so that there are parts
+                window._keeper.checkpoints._inline = 0  # so that there are parts
                 window.checkpoint(offset={"line": start})
     for batch in range(2):
         hold = AttemptHold(store, "bad-shared", 4, None, batch=batch, run="r", lease=1e6)
@@ -217,7 +217,7 @@ def _windows(store: Any) -> None:
             inline=0,
         )  # fmt: skip
         window.extend(range(50))
-        save_version(window, hold, batch)
+        save_version(window, batch)
 
 
 def try_roots(megabytes: int, step: int) -> int:
@@ -275,7 +275,7 @@ def try_stored(megabytes: int, step: int) -> int:
     kinds = {"columns": monoids.Mean(), "objects": monoids.LongestIncreasingRun(), "any": monoids.ArgMax()}
     for name, monoid in kinds.items():
         with AmortizedMTA(monoid, policies.CountWindow(30), store=store, name=name, page_size=4) as window:
-            window._checkpoints._inline = 0
+            window._keeper.checkpoints._inline = 0
             window.extend([(i, f"x{i}") for i in range(47)] if name == "any" else range(47))
             window.checkpoint()
     pages = store._contents.pages

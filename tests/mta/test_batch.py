@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from reference import SUBJECTS, fold, same
 
 from mta import monoids
-from mta.core.batch import SHORT_WINDOW, join_results, window_folds
+from mta.core.folds import SHORT_WINDOW, join_results, window_folds
 from mta.core.states import layout_of
 
 

@@ -180,7 +180,7 @@ def test_the_buffer_is_looked_at_under_its_lock(caplog: pytest.LogCaptureFixture
 
     with open_store("memory:") as store:
         window = AmortizedMTA(monoids.Sum(), policies.CountWindow(50), store=store, name="w", page_size=2)
-        buffer: Any = window._pages._buffer  # type: ignore[attr-defined]
+        buffer: Any = window._tree.forest.pages._buffer  # type: ignore[attr-defined]
         buffer._pages = Watched()
         for number in range(200):
             window.push(number)
@@ -336,7 +336,7 @@ def test_closing_again_goes_on_where_it_was_interrupted(monkeypatch: pytest.Monk
     with open_store("memory:") as store:
         window = AmortizedMTA(monoids.Sum(), store=store, name="w", page_size=4)
         window.extend(range(100))
-        pages = window._pages
+        pages = window._tree.forest.pages
         forget = pages.forget  # type: ignore[attr-defined]
 
         def interrupted() -> None:

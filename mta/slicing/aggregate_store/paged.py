@@ -10,7 +10,7 @@ import math
 from bisect import bisect_left, bisect_right
 from typing import Any
 
-from mta.amortized import AmortizedMTA
+from mta.algorithms import AmortizedMTA
 from mta.core.states import NOTHING
 from mta.monoids.base import ColumnarMonoid, Monoid
 from mta.slicing.aggregate_store.base import AggregateStore, folded
