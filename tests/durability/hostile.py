@@ -316,7 +316,7 @@ def try_used(megabytes: int, step: int) -> int:
         store = MemoryStore()
         policy = policies.CountWindow(30)
         with AmortizedMTA(monoid, policy, store=store, name="w", page_size=4) as window:
-            window._checkpoints._inline = 0
+            window._keeper.checkpoints._inline = 0
             for number in range(47):
                 window.push(element(number))
             window.checkpoint()

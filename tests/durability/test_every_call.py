@@ -258,7 +258,7 @@ def attempt(store: Store, base: Any, batch: int, last: int) -> Any:
     )
     try:
         assert push(window, 0 if base is None else base.tail, last) == total(last - 1)
-        return save_version(window, hold, batch)
+        return save_version(window, batch)
     finally:
         hold.end()
 
