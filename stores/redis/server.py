@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import redis
@@ -18,6 +19,8 @@ from stores.redis.line import Command, Line, Settings
 FRESH = 1.0
 #: A server looks at the time a few times a second, so WAIT may take this much longer than it was told to.
 WAIT_LATE = 0.5
+#: Seconds until a thread that waits for a connection looks by itself whether there is one.
+LONGEST_WAIT = 0.1
 #: What SET and a script reply that have written something.
 WRITTEN = (b"OK", 1)
 
@@ -31,14 +34,21 @@ class AllBusy(Exception):
 
 
 class Server:
-    """One address. It has as many connections as threads use it at once; past a limit they wait."""
+    """One address. It has as many connections as threads use it at once; past a limit they wait.
+
+    An interrupt may fall anywhere, and must leave neither a lock held nor a connection counted for ever. So
+    threads are counted and not connections, each by a name that it has again in its next call; and they wait
+    without `threading.Condition`, which an interrupt breaks.
+    """
 
     def __init__(self, host: str, port: int, settings: Settings) -> None:
         self.host, self.port = host, port
         self._settings = settings
-        self._free = threading.Condition()
+        self._lock = threading.Lock()
         self._idle: list[Line] = []
-        self._count = 0
+        #: the threads that have a connection, or are about to make one
+        self._busy: set[int] = set()
+        self._freed: SimpleQueue[None] = SimpleQueue()
         self._closed = False
         self._identity: tuple[str, str] | None = None
         #: whether it was ever connected to, so that something may have been written there
@@ -75,19 +85,16 @@ class Server:
         return replies
 
     def close(self) -> None:
-        with self._free:
+        with self._lock:
             self._closed = True
             while self._idle:
                 self._idle.pop().close()
-                self._count -= 1
-            self._free.notify_all()
 
     @contextmanager
     def _line(self, budget: Budget) -> Iterator[Line]:
-        line, kept = self._take(budget), False
+        thread, line, kept = threading.get_ident(), None, False
         try:
-            if line is None:
-                line = Line(self.host, self.port, self._settings, budget)
+            line = self._take(thread, budget) or Line(self.host, self.port, self._settings, budget)
             self._verify(line, budget)
             yield line
             if line.identity != self._identity:  # what it acknowledged may be lost already
@@ -97,37 +104,44 @@ class Server:
             self._lost()
             raise
         finally:
-            self._give(line, kept)
+            self._give(thread, line, kept)
 
-    def _take(self, budget: Budget) -> Line | None:
+    def _take(self, thread: int, budget: Budget) -> Line | None:
         """A connection that is idle, or None if there may be one more."""
-        with self._free:
-            while not self._closed:
-                while self._idle:
-                    line = self._idle.pop()
-                    current = line.identity == self._identity
-                    if current and line.is_quiet():
-                        return line
-                    if current:
-                        self._lost()
-                    line.close()
-                    self._count -= 1
-                if self._count < self._settings.max_connections:
-                    self._count += 1
-                    return None
-                if not budget.left or not self._free.wait(budget.left):
-                    raise AllBusy(f"all {self._count} connections to {self.host}:{self.port} are in use")
-        raise redis.ConnectionError(f"the connections to {self.host}:{self.port} were closed")
+        while True:
+            with self._lock:
+                if self._closed:
+                    raise redis.ConnectionError(f"the connections to {self.host}:{self.port} were closed")
+                line = self._idle_line()
+                others = len(self._busy - {thread})
+                if line is not None or len(self._idle) + others < self._settings.max_connections:
+                    self._busy.add(thread)
+                    return line
+            if not budget.left:
+                raise AllBusy(f"all {others} connections to {self.host}:{self.port} are in use")
+            with suppress(Empty):
+                self._freed.get(timeout=min(budget.left, LONGEST_WAIT))
 
-    def _give(self, line: Line | None, kept: bool) -> None:
-        with self._free:
+    def _idle_line(self) -> Line | None:
+        while self._idle:
+            line = self._idle.pop()
+            current = line.identity == self._identity
+            if current and line.is_quiet():
+                return line
+            if current:
+                self._lost()
+            line.close()
+        return None
+
+    def _give(self, thread: int, line: Line | None, kept: bool) -> None:
+        with self._lock:
+            self._busy.discard(thread)
             if line is not None and kept and line.lasting and not self._closed:
                 self._idle.append(line)
-            else:
-                self._count -= 1
-                if line is not None:
-                    line.close()
-            self._free.notify()
+            elif line is not None:
+                line.close()
+        if self._freed.empty():  # one is enough: who does not hear it looks again soon
+            self._freed.put(None)
 
     def _verify(self, line: Line, budget: Budget) -> None:
         """Asks at the other end of a connection that is new, or was idle, which server is there."""
@@ -138,7 +152,7 @@ class Server:
         greet(info)
         told = info if info and info.get("run_id") else None
         identity = None if told is None else (told["run_id"], told.get("master_replid", ""))
-        with self._free:
+        with self._lock:
             changed = self.reached and identity != self._identity
             line.identity = self._identity = identity
             self.reached = True
