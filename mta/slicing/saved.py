@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
-from mta.errors import ManifestMismatch
+from xxhash import xxh3_64_digest
+
+from mta.encoding.packing import pack, unpack
+from mta.encoding.untrusted import Malformed, fields, printable, real, text, whole
+from mta.errors import ManifestCorrupt, ManifestMismatch, WindowError
 from mta.monoids.base import Monoid
 from mta.slicing.aggregate_store.base import AggregateStore
 from mta.slicing.content import Delta
@@ -19,6 +25,31 @@ from mta.slicing.windows import Session, Sliding, Tumbling, Window
 FORMAT = 1
 
 
+def sealed(saved: dict[str, Any]) -> bytes:
+    """A saved slicer as bytes, with what tells that they are whole."""
+    body = pack(saved)
+    return body + xxh3_64_digest(body)
+
+
+@contextmanager
+def opened(what: str, data: Any) -> Iterator[dict[str, Any]]:
+    """The reverse of `sealed`. While it is looked at, whatever is wrong with it is ManifestCorrupt."""
+    try:
+        if not isinstance(data, bytes) or xxh3_64_digest(data[:-8]) != data[-8:]:
+            raise Malformed("its checksum is another")
+        saved = unpack(data[:-8])
+        if not isinstance(saved, dict) or saved.get("slicer") != FORMAT:
+            raise ManifestMismatch(f"{what} was not saved by a slicer of this format")
+        yield saved
+    except WindowError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ManifestCorrupt(
+            f"the state of {what} is not what was written: {printable(str(error))[:200]}; restore "
+            "another version, or start anew"
+        ) from error
+
+
 def saved_queries(queries: Queries) -> list[Any]:
     return [[name, _told(kind), kind.fingerprint(), since] for name, (kind, since) in queries.items()]
 
@@ -28,6 +59,7 @@ def loaded_queries(what: str, saved: Iterable[Any], given: Mapping[str, Window] 
     queries: Queries = {}
     given = dict(given or {})
     for name, told, fingerprint, since in saved:
+        fingerprint = printable(text(fingerprint, "a query"))
         kind = given.pop(name) if name in given else _kind(told)
         if kind is None:
             raise ManifestMismatch(
@@ -93,7 +125,10 @@ def loaded_stream(
         for name, query in queries.items()
     }
     stream = Stream(store, progress, watermark)
-    stream.book = Slices([_loaded_slice(monoid, each) for each in saved["slices"]])
+    slices = [_loaded_slice(monoid, each) for each in fields(saved["slices"], "slices")]
+    if any(older.last > younger.first for older, younger in pairwise(slices)):
+        raise Malformed("slices are not in the order of their times")
+    stream.book = Slices(slices)
     stream.book.last_dropped = saved["last_dropped"]
     stream.youngest, stream.arrivals = saved["youngest"], saved["arrivals"]
     stream.late, stream.changed_from = dict(saved["late"]), saved["changed_from"]
@@ -112,7 +147,10 @@ def _saved_slice(monoid: Monoid, each: Slice) -> list[Any]:
 
 
 def _loaded_slice(monoid: Monoid, saved: Any) -> Slice:
-    first, last, high, count, state, packed = saved
+    first, last, high, count, state, packed = fields(saved, "a slice", 6)
+    if not real(first, "a time") <= real(last, "a time") < real(high, "an edge"):
+        raise Malformed(f"a slice is from {first} to {last}, before {high}")
+    whole(count, "the tuples of a slice", 1)
     rows = None
     if packed is not None:
         rows = [(t, n, monoid.unpack(state), mark) for t, n, state, mark in packed]

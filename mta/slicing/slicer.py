@@ -7,7 +7,7 @@ from typing import Any, Self
 from uuid import uuid4
 
 from mta.algorithms import AmortizedMTA
-from mta.encoding.packing import pack, unpack
+from mta.encoding.untrusted import printable
 from mta.errors import ManifestMismatch, WindowError
 from mta.monoids.base import Monoid
 from mta.slicing.aggregate_store.base import AggregateStore
@@ -16,7 +16,15 @@ from mta.slicing.aggregate_store.memory import Eager, Lazy
 from mta.slicing.aggregate_store.paged import LOCAL, Paged, check_local, check_pages
 from mta.slicing.keyed import KeyedStreams
 from mta.slicing.queries import Queries, checked_queries
-from mta.slicing.saved import FORMAT, loaded_queries, loaded_stream, saved_queries, saved_stream
+from mta.slicing.saved import (
+    FORMAT,
+    loaded_queries,
+    loaded_stream,
+    opened,
+    saved_queries,
+    saved_stream,
+    sealed,
+)
 from mta.slicing.settings import By, Settings
 from mta.slicing.stream import Stream
 from mta.slicing.windows import Window
@@ -93,7 +101,7 @@ class Slicer(KeyedStreams):
             )
         self._tidy()
         window = self._paged.window
-        version = window.checkpoint({"slicer": FORMAT, "state": pack(self._saved()), "offset": offset})
+        version = window.checkpoint({"slicer": sealed(self._saved()), "offset": offset})
         self._offset = window.offset["offset"]
         return version
 
@@ -129,11 +137,12 @@ class Slicer(KeyedStreams):
         window = AmortizedMTA.restore(store, name, slice_states(monoid), **options)
         try:
             offset = window.offset
-            if not isinstance(offset, dict) or offset.get("slicer") != FORMAT:
-                raise ManifestMismatch(f"the window {name!r} was not checkpointed by a slicer of this format")
-            slicer = cls._loaded(name, unpack(offset["state"]), monoid, queries, None)
-            slicer._paged, slicer._offset = Paged(monoid, window, local), offset["offset"]
-            slicer._load_streams(unpack(offset["state"]))
+            if not isinstance(offset, dict) or offset.keys() != {"slicer", "offset"}:
+                raise ManifestMismatch(f"the window {name!r} was not checkpointed by a slicer")
+            with opened(f"the slicer {name!r}", offset["slicer"]) as saved:
+                slicer = cls._loaded(name, saved, monoid, queries, None)
+                slicer._paged, slicer._offset = Paged(monoid, window, local), offset["offset"]
+                slicer._load_streams(saved)
         except BaseException:
             window.close()
             raise
@@ -146,7 +155,7 @@ class Slicer(KeyedStreams):
             raise WindowError(
                 f"the slicer {self._name!r} has its slices in a store: make a checkpoint instead"
             )
-        return pack(self._saved())
+        return sealed(self._saved())
 
     @classmethod
     def load(
@@ -159,11 +168,9 @@ class Slicer(KeyedStreams):
         by: By | None = None,
     ) -> Self:
         """The slicer that `dump` told of. Queries that hold a function have to be given, and `by`."""
-        saved = unpack(data)
-        if not isinstance(saved, dict) or saved.get("slicer") != FORMAT:
-            raise ManifestMismatch("this was not dumped by a slicer of this format")
-        slicer = cls._loaded(saved["name"], saved, monoid, queries, by, store=store)
-        slicer._load_streams(saved)
+        with opened("the slicer", data) as saved:
+            slicer = cls._loaded(saved["name"], saved, monoid, queries, by, store=store)
+            slicer._load_streams(saved)
         return slicer
 
     def close(self) -> None:
@@ -234,7 +241,9 @@ class Slicer(KeyedStreams):
         }
         for told, (then, now) in compared.items():
             if then != now:
-                raise ManifestMismatch(f"{what} was saved with the {told} {then}, not {now}; restore it so")
+                raise ManifestMismatch(
+                    f"{what} was saved with the {told} {printable(str(then))}, not {now}; restore it so"
+                )
         slicer = cls(monoid, {}, name=name, **options, **vars(settings))
         slicer._resume(loaded_queries(what, saved["queries"], queries), saved)
         return slicer

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from plain_windows import Plain
 from test_reference import steps
 from window_kinds import MONOIDS, Uneven, content, counted, is_mark, known
+from xxhash import xxh3_64_digest
 
-from mta import Fenced, ManifestMismatch, WindowError, WindowNotFound, monoids
+from mta import AmortizedMTA, Fenced, ManifestCorrupt, ManifestMismatch, WindowError, WindowNotFound, monoids
 from mta.slicing import Delta, Punctuation, Session, Slicer, Sliding, Tumbling
+from mta.slicing.aggregate_store.leaves import slice_states
 from stores import open_store
 
 
@@ -224,3 +226,38 @@ def test_memory_has_no_checkpoints_and_a_store_no_dump() -> None:
         paged.dump()
     with pytest.raises(ManifestMismatch, match="holds a function"):
         Slicer.load(slicer.dump(), monoids.Sum())
+
+
+@given(data=st.data())
+def test_bytes_that_nobody_wrote(data: st.DataObject) -> None:
+    """Also with the right checksum: a slicer, or an error of this package."""
+    slicer = Slicer(
+        monoids.First(), {"q": Sliding(10, 3), "v": Session(4), "c": Tumbling(3, measure="count")}, lateness=9
+    )
+    slicer.extend([5, 6, 7, 8, 9], [1, 12, 4, 25, 14])
+    slicer.watermark(15)
+    whole = slicer.dump()
+    with pytest.raises(ManifestCorrupt, match="its checksum is another"):
+        Slicer.load(whole[:-1], monoids.First())
+    body = bytearray(whole[:-8])
+    for _ in range(data.draw(st.integers(1, 4))):
+        body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    told = ""
+    try:
+        Slicer.load(bytes(body) + xxh3_64_digest(bytes(body)), monoids.First())
+    except WindowError as error:
+        told = str(error)
+    assert told.isprintable()
+
+
+def test_a_window_that_no_slicer_made() -> None:
+    store = open_store(f"memory:{uuid4().hex}")
+    kind = slice_states(monoids.Sum())
+    with AmortizedMTA(kind, store=store, name="w") as window:
+        window.checkpoint("mine")
+    with pytest.raises(ManifestMismatch, match="was not checkpointed by a slicer"):
+        Slicer.restore(store, "w", monoids.Sum())
+    with AmortizedMTA.restore(store, "w", kind) as window:
+        window.checkpoint({"slicer": b"12345678", "offset": None})
+    with pytest.raises(ManifestCorrupt, match="the state of the slicer 'w'"):
+        Slicer.restore(store, "w", monoids.Sum())
