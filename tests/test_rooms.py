@@ -1,5 +1,7 @@
-"""The rooms of docs/design.md have walls: who imports whom, how large rooms and modules are, and that no module
-reads another's underscore names."""
+"""The rooms of docs/design.md have walls.
+
+Who imports whom, how large rooms and modules are, and that no module reads another's underscore names.
+"""
 
 from __future__ import annotations
 
