@@ -25,14 +25,25 @@ class ReadAhead:
         #: pages that are read ahead at once, at most
         self.depth = max(LEAST, min(MOST_SMALL, ENTRIES >> shift))
         self._deepest = max(self.depth, min(FURTHER, MOST_ENTRIES >> shift))
-        #: the page of leaves that the head is in
+        #: the page of leaves that the head is in, and the one from which on to look ahead again
         self._page: int | None = None
+        self._due = 0
 
     def head_at(self, page: int) -> range:
         """The head is in a page of leaves. The pages that it has walked over; none if it does not walk."""
         before, self._page = self._page, page
-        walked = before is not None and 0 < page - before <= STRIDE
-        return range(before, page) if before is not None and walked else range(0)
+        if before is not None and 0 < page - before <= STRIDE:
+            return range(before, page)
+        if page != before:
+            self._due = page
+        return range(0)
+
+    def is_due(self) -> bool:
+        """Whether to look ahead now: at every large page, and at some of the small ones."""
+        if self._page is None or self._page < self._due:
+            return False
+        self._due = self._page + max(1, self.depth // 16)
+        return True
 
     def coming(self, tail: int) -> list[PageId]:
         """The pages that the head comes to next, of all tiers, of those that are full at a tail."""

@@ -108,8 +108,9 @@ class StoredPages:
         walked = self._ahead.head_at(page)
         if walked:
             self._cache.walked_over([(0, number) for number in walked])
-            coming = self._ahead.coming(self._buffer.tail)
-            self._cache.read_ahead([name for name in coming if name not in self._buffer])
+            if self._ahead.is_due():
+                coming = self._ahead.coming(self._buffer.tail)
+                self._cache.read_ahead([name for name in coming if name not in self._buffer])
 
     def reserve(self, pages: int) -> None:
         self._cache.reserve(pages)

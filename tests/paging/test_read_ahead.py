@@ -123,6 +123,20 @@ def test_a_head_that_leaps_or_goes_back_does_not_walk() -> None:
     assert list(ahead.head_at(20)) == [19]
 
 
+@pytest.mark.parametrize(("shift", "pages"), [(1, 4), (6, 4), (9, 1), (14, 1)])
+def test_it_does_not_look_at_every_small_page(shift: int, pages: int) -> None:
+    ahead = ReadAhead(shift)
+    assert not ahead.is_due()
+    looks = []
+    for page in range(100, 140):
+        ahead.head_at(page)
+        if ahead.is_due():
+            looks.append(page)
+    assert looks == list(range(100, 140, pages))
+    ahead.head_at(20)  # from another place on at once
+    assert ahead.is_due()
+
+
 @pytest.mark.parametrize("shift", [1, 2, 3, 9, 14])
 def test_what_comes_next_is_of_all_tiers_and_full(shift: int) -> None:
     ahead = ReadAhead(shift)
