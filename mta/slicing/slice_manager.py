@@ -62,7 +62,7 @@ class SliceManager:
         if not self.keeps_rows and self._add_inside(stream, time, state):
             return
         rows = [(time, stream.arrivals, state, mark)] if self.keeps_rows else None
-        self.put(stream, Slice(time, time, time, 1, state, rows))
+        self.put(stream, Slice(time, time, self.high(stream, time), 1, state, rows))
 
     def add_run(self, stream: Stream, runs: Sequence[Slice]) -> None:
         """Puts runs of tuples into their slices, of a stream that is not in use yet."""
@@ -115,7 +115,6 @@ class SliceManager:
     def put(self, stream: Stream, new: Slice) -> None:
         book, late = stream.book, stream.late
         time, count = new.first, new.count
-        new.high = self.high(stream, time)
         start, stop = self.joining(book, new)
         if start < stop:
             new = self._merged(book.slices[start:stop], new)

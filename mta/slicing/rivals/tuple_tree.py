@@ -22,7 +22,7 @@ class OneTupleSlices(SliceManager):
 
     def add(self, stream: Stream, time: Time, state: Any, mark: Any = None) -> None:
         rows = [(time, stream.arrivals, state, mark)]
-        self.put(stream, Slice(time, time, time, 1, state, rows))
+        self.put(stream, Slice(time, time, self.high(stream, time), 1, state, rows))
         assert isinstance(stream.store, Eager)
         stream.store.refresh(stream.book)
 

@@ -32,15 +32,19 @@ from mta.tools.experiments.experiment import (
 from stores import open_store
 
 #: Tuples a second of event time, and times in milliseconds.
-RATE, SECOND, QUICK_RATE = 100_000, 1000, 2_000
+RATE, SECOND, QUICK_RATE = 60_000, 1000, 2_000
 
 #: Five gaps a minute, of a second and a half each; the delay of what is late.
 EVERY, GAP, DELAY = 12 * SECOND, 1500, 2 * SECOND
 
-#: Seconds that each contender has in a run.
-BUDGET, QUICK_BUDGET = 5.0, 0.1
+#: Seconds of processor time that each contender has in a run: other work on the machine takes none of it.
+BUDGET, QUICK_BUDGET = 3.0, 0.1
 
-WINDOWS, SHARES = (1, 10, 100, 1000), (0, 20, 40, 60, 80, 100)
+#: With more windows than this, tuples held back are not measured: one watermark takes minutes.
+MOST_HELD = 100
+
+WINDOWS, SHARES = (1, 10, 100, 1000), (0, 20, 50, 100)
+RATE_LABEL = "tuples a second of processor time"
 SLICES = (1_000, 10_000, 100_000, 1_000_000)
 
 Source = Iterator[tuple[list[int], list[int], int]]
@@ -124,9 +128,10 @@ def _one_by_one(windows: int) -> dict[str, tuple[Any, Callable[..., None]]]:
         **_slicers(windows),
         "Buckets": Buckets(monoids.Sum(), kinds),
         "FlatFAT without slicing": TupleTree(monoids.Sum(), kinds),
-        "Held, DABA a query": HeldDABA(monoids.Sum(), kinds),
-        "Held, one B-Int": HeldIntervals(monoids.Sum(), kinds),
     }
+    if windows <= MOST_HELD:
+        contenders["Held, DABA a query"] = HeldDABA(monoids.Sum(), kinds)
+        contenders["Held, one B-Int"] = HeldIntervals(monoids.Sum(), kinds)
     return {name: (each, _insert) for name, each in contenders.items()}
 
 
@@ -159,13 +164,13 @@ def _raced(contenders: dict[str, tuple[Any, Callable[..., None]]], case: Case, t
             fed = 0
             given = (np.array(values), np.array(times)) if feed is _extend else (values, times)
             step = len(values) if feed is _extend else 1000
-            start = time.perf_counter()
-            while fed < len(values) and spent[name] + time.perf_counter() - start < case["budget"]:
+            start = time.process_time()
+            while fed < len(values) and spent[name] + time.process_time() - start < case["budget"]:
                 feed(contender, given[0][fed : fed + step], given[1][fed : fed + step])
                 fed += step
             if fed >= len(values):
                 results[name] = contender.watermark(watermark)
-            spent[name] += time.perf_counter() - start
+            spent[name] += time.process_time() - start
             taken[name] += min(fed, len(values))
         _check(results)
         if all(each >= case["budget"] for each in spent.values()):
@@ -194,7 +199,7 @@ def _paged(slices: int, tell: Tell) -> Row:
     """A window of so many slices in a store, slid over twice its length."""
     length, lateness, step = slices * 10, 1_000, 20_000
     kinds = {"fine": Tumbling(10), "long": Sliding(length, max(10, length // 20))}
-    start = time.perf_counter()
+    start = time.process_time()
     with Slicer(monoids.Sum(), kinds, lateness=lateness, store=open_store("memory:")) as slicer:
         peak, given = 0, 0
         for first in range(0, 2 * length, step):
@@ -208,7 +213,7 @@ def _paged(slices: int, tell: Tell) -> Row:
                 given += full
             tell({"time": first})
         return {
-            "local": peak, "leaves": slicer.leaves, "given": given, "seconds": time.perf_counter() - start
+            "local": peak, "leaves": slicer.leaves, "given": given, "seconds": time.process_time() - start
         }  # fmt: skip
 
 
@@ -234,10 +239,10 @@ def _exhibit(rows: Sequence[Row], slug: str, x: str, title: str) -> Exhibit:
     return Exhibit(
         slug,
         title,
-        lambda figure: plots.lines(figure, series, x=x, y="tuples a second", log_x=x == "windows"),
-        f"Tuples a second. {seen}.",
+        lambda figure: plots.lines(figure, series, x=x, y=RATE_LABEL, log_x=x == "windows"),
+        f"Tuples a second of processor time. {seen}.",
         compared,
-        "A simulated source of 100,000 tuples a second of event time, not the football match. Each contender "
+        "A simulated source of 60,000 tuples a second of event time, not the football match. Each contender "
         "has some seconds: FlatFAT, and Buckets with many windows, do not come to the end of a window.",
     )
 
@@ -247,8 +252,8 @@ def _batches(rates: dict[str, float]) -> Exhibit:
     seen = ", ".join(f"{name}: {rate / 1e6:,.2f} million" for name, rate in rates.items())
     return Exhibit(
         "batches",
-        "Tuples a second in batches of 100,000, 20 windows, 20 % late",
-        lambda figure: plots.bars(figure, {"20 windows": rates}, y="tuples a second"),
+        "Tuples a second in batches of 60,000, 20 windows, 20 % late",
+        lambda figure: plots.bars(figure, {"20 windows": rates}, y=RATE_LABEL),
         f"{seen}. A batch is {rates['Slicing, lazy'] / one:,.0f} times as fast as its rows one by one.",
     )
 
