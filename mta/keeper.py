@@ -81,7 +81,7 @@ class Keeper:
         assert isinstance(hold, AttemptHold)
         pages.flush(self._tree.tail)
         version = self.checkpoints.version(self._content(), number, pack(number))
-        if hold.wrote:
+        if hold.claimed:
             hold.commit(version, monoid.fingerprint(), fingerprint(policy))
             pages.delete_behind()
         pages.close()

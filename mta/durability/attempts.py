@@ -54,11 +54,7 @@ class AttemptHold(Writer):
 
     @property
     def claimed(self) -> bool:
-        return self._claimed
-
-    @property
-    def wrote(self) -> bool:
-        """Whether there may be pages of this attempt."""
+        """Only then there may be pages of this attempt."""
         return self._claimed
 
     def _may_count(self) -> tuple[Version, ...]:

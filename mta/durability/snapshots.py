@@ -9,11 +9,12 @@ sizes of the window and of its pages.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from mta.core.states import Layout
 from mta.core.tail import Tail
-from mta.durability.manifest import MOST_PARTS, Extents, Part, Root, SavedTail, Version
+from mta.durability.manifest import MOST_PARTS, Part, Root, SavedTail, Version
+from mta.durability.writer import Writer
 from mta.errors import ManifestMismatch, PagesLost
 from mta.monoids.base import Monoid
 from mta.paging.codec import decode_run, encode_run
@@ -34,28 +35,11 @@ class Content(NamedTuple):
     tails: list[Tail]
 
 
-class Hold(Protocol):
-    """A writer's hold on a window: `Ownership`, or an attempt among others."""
-
-    @property
-    def root(self) -> Root: ...
-
-    @property
-    def extents(self) -> Extents | None: ...
-
-    def claim(self) -> None:
-        """Takes an epoch to write under, unless this writer has one."""
-
-    def commit(self, version: Version, monoid: str, policy: str) -> None: ...
-
-
 class Checkpoints:
     """What one window has committed."""
 
-    def __init__(
-        self, store: Store, name: str, layout: Layout, ownership: Hold, inline: int = INLINE
-    ) -> None:
-        self._store, self._name, self._layout, self._ownership = store, name, layout, ownership
+    def __init__(self, store: Store, name: str, layout: Layout, writer: Writer, inline: int = INLINE) -> None:
+        self._store, self._name, self._layout, self._writer = store, name, layout, writer
         self._inline = inline
         self._tails: tuple[SavedTail, ...] = ()
         self._parts: set[Part] = set()
@@ -75,26 +59,26 @@ class Checkpoints:
 
         `monoid` and `policy` are fingerprints of what the window computes.
         """
-        self._ownership.claim()
-        version = self.version(content, self._ownership.root.next_version, offset)
+        self._writer.claim()
+        version = self.version(content, self._writer.root.next_version, offset)
         # if the answer is lost, this commit may count or the one before: the next names no part of either
         self._tails = ()
         check(version)
         try:
-            self._ownership.commit(version, monoid, policy)
+            self._writer.commit(version, monoid, policy)
         except StoreChanged:
             check(version)
-            self._ownership.commit(version, monoid, policy)
+            self._writer.commit(version, monoid, policy)
         self._tails = version.tails
         return version
 
     def version(self, content: Content, number: int, offset: Any) -> Version:
         """What a window holds. Its full pages are in the store, and after this the parts of its tails."""
-        ownership = self._ownership
         documents: dict[str, bytes] = {}
         tails = tuple(self._save_tail(tail, documents) for tail in content.tails)
         self._store.put_many(documents)
-        assert ownership.extents is not None
+        extents, root = self._writer.extents, self._writer.root
+        assert extents is not None
         return Version(
             number=number,
             head=content.head,
@@ -102,7 +86,7 @@ class Checkpoints:
             oldest=content.oldest,
             youngest=content.youngest,
             offset=offset,
-            extents=ownership.extents.behind(min(content.head, ownership.root.first_needed() or 0)),
+            extents=extents.behind(min(content.head, root.first_needed() or 0)),
             tails=tails,
             next_part=self._next_part,
         )
@@ -121,9 +105,9 @@ class Checkpoints:
         older = last.parts
         if len(older) >= MOST_PARTS:  # they are written as one again, so that a manifest stays small
             older, data = (), self._encoded(tail, tail.start)
-        self._ownership.claim()
+        self._writer.claim()
         start = older[-1].stop if older else tail.start
-        part = Part(tail.tier, self._ownership.root.epoch, self._next_part, start, tail.stop)
+        part = Part(tail.tier, self._writer.root.epoch, self._next_part, start, tail.stop)
         self._next_part += 1
         documents[part.key(self._name)] = data
         self._parts.add(part)
@@ -136,9 +120,7 @@ class Checkpoints:
 
     def unneeded_parts(self) -> list[str]:
         """The keys of parts that no retained version names; they are forgotten here."""
-        named = {
-            part for version in self._ownership.root.versions for tail in version.tails for part in tail.parts
-        }
+        named = {part for version in self._writer.root.versions for part in version.parts()}
         gone = self._parts - named
         self._parts &= named
         return sorted(part.key(self._name) for part in gone)
@@ -147,7 +129,7 @@ class Checkpoints:
 
     def load(self, version: Version) -> list[Tail]:
         """The tails that a version names; one round trip."""
-        parts = [part for saved in version.tails for part in saved.parts]
+        parts = list(version.parts())
         keys = [part.key(self._name) for part in parts]
         found = dict(zip(parts, self._store.get_many(keys), strict=True)) if keys else {}
         tails = [
@@ -156,10 +138,8 @@ class Checkpoints:
         ]
         # of all retained versions, since what has an earlier number than any of them has passed for unneeded
         self._tails = version.tails
-        self._next_part = max(version.next_part, self._ownership.root.next_part())
-        self._parts = {
-            part for old in self._ownership.root.versions for tail in old.tails for part in tail.parts
-        }
+        self._next_part = max(version.next_part, self._writer.root.next_part())
+        self._parts = {part for old in self._writer.root.versions for part in old.parts()}
         return tails
 
 

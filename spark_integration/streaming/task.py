@@ -279,7 +279,7 @@ class KeyTask:
         self._meter.add("cache_hits", hits)
         self._meter.add("cache_misses", asked - hits)
         version = save_version(window, self._place.batch)
-        if hold.wrote:
+        if hold.claimed:
             self._is_stored(name)
         return ["window", window.page_size, pack_version(version)]
 

@@ -13,7 +13,7 @@ from mta.tools.experiments.paper.turns import Same, Turn, take_turns
 
 SIZES, QUICK_SIZES = tuple(1 << k for k in range(0, 21, 2)), (1, 1 << 6, 1 << 9)
 #: Pushes that are measured: a whole window, but no more than the second number and no fewer than the first.
-PUSHES, QUICK_PUSHES = (1 << 11, 1 << 15), (1 << 6, 1 << 9)
+PUSHES, QUICK_PUSHES = (1 << 11, 1 << 14), (1 << 6, 1 << 9)
 TURNS = 8
 #: Combines that Naive may spend on a size.
 NAIVE = 1 << 21
