@@ -192,6 +192,18 @@ def test_runs_of_another_machine_are_not_mixed_in(toy: Toy, tmp_path: Path) -> N
         start(toy, tmp_path)
 
 
+def test_results_that_cannot_be_shown_do_not_spoil_the_page(tmp_path: Path) -> None:
+    """Those of another version of an experiment, or of one whose packages are not there."""
+    (tmp_path / "memory.json").write_text("no JSON")
+    run = {"case": {}, "outcome": FINISHED, "rows": [{}]}
+    content = {"format": 1, "experiment": "analytics", "machine": {}, "versions": {}, "runs": [run]}
+    (tmp_path / "analytics.json").write_text(json.dumps(content))
+    page = write_page(tmp_path).read_text()
+    assert page.count("Cannot be shown") == 2
+    assert "is damaged" in page
+    assert "KeyError" in page
+
+
 def test_a_page_of_nothing(tmp_path: Path) -> None:
     assert "<h1>" in write_page(tmp_path).read_text()
 

@@ -31,9 +31,11 @@ th { font-weight: 600; } th:first-child, td:first-child { text-align: left; }
 
 def write_page(directory: Path) -> Path:
     """Writes the page of all results that are in a directory, and returns its file."""
-    found = [results for results in _all_results(directory) if results.records]
-    sections = [section for results in found if (section := _section(results))]
-    links = "".join(f'<a href="#{escape(r.file.stem)}">{escape(r.file.stem)}</a> ' for r in found)
+    stems, sections = [], []
+    for name, scale in _there(directory):
+        stems.append(f"{name}{scale.suffix}")
+        sections.append(_shown(name, scale, directory))
+    links = "".join(f'<a href="#{escape(stem)}">{escape(stem)}</a> ' for stem in stems)
     page = (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -45,17 +47,30 @@ def write_page(directory: Path) -> Path:
     return file
 
 
-def _all_results(directory: Path) -> list[Results]:
-    found = []
-    for name in ENTRIES:
-        for quick in (False, True):
-            for paper in (False, True):
-                scale = Scale(quick, paper)
-                if (directory / f"{name}{scale.suffix}.json").exists():
-                    results = Results(experiment(name), scale, directory)
-                    results.load()
-                    found.append(results)
-    return found
+def _there(directory: Path) -> list[tuple[str, Scale]]:
+    """Experiments of which the directory has results."""
+    scales = [Scale(quick, paper) for quick in (False, True) for paper in (False, True)]
+    return [
+        (name, scale)
+        for name in ENTRIES
+        for scale in scales
+        if (directory / f"{name}{scale.suffix}.json").exists()
+    ]
+
+
+def _shown(name: str, scale: Scale, directory: Path) -> str:
+    """The section of an experiment, which need not be the one that was run just now."""
+    try:
+        results = Results(experiment(name), scale, directory)
+        results.load()
+        return _section(results)
+    except (ImportError, LookupError, TypeError, ValueError, FileExistsError) as error:
+        stem = escape(f"{name}{scale.suffix}")
+        reason = escape(f"{type(error).__name__}: {error}")
+        return (
+            f'<h2 id="{stem}">{stem}</h2><p>Cannot be shown: its results are of another version of the '
+            f"experiment, or a package is missing ({reason}).</p>"
+        )
 
 
 def _section(results: Results) -> str:
