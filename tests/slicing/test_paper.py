@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import plain_windows
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from plain_windows import windows
+from window_kinds import sessions, sliding, tumbling
 
 from mta import monoids
 from mta.slicing import Session, Slicer, Sliding, Tumbling
@@ -120,3 +125,30 @@ def test_slices_are_dropped_when_no_window_needs_them() -> None:
             most = max(most, slicer.slices)
     # 50 of the window, 20 of lateness, 15 ahead of the watermark; and a session of up to 97
     assert most <= (50 + 20 + 15 + 97) // 10 + 4
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+@given(
+    pairs=st.lists(st.one_of(tumbling(1), sliding(1), sessions(1)), min_size=1, max_size=8),
+    times=st.lists(st.integers(0, 120), min_size=1, max_size=60),
+)
+def test_slices_are_at_most_as_many_as_windows_start_and_twice_as_many_out_of_order(
+    in_order: bool, pairs: Any, times: list[int]
+) -> None:
+    queries = {f"q{place}": pair[0] for place, pair in enumerate(pairs)}
+    slicer = Slicer(monoids.Sum(), queries, in_order=in_order)
+    for time in sorted(times) if in_order else times:
+        slicer.insert(1, time=time)
+    starts, ends, count = set(), set(), 0
+    every = [(time, arrival, 1) for arrival, time in enumerate(range(min(times), max(times) + 1))]
+    tuples = [(time, arrival, 1) for arrival, time in enumerate(sorted(times))]
+    for _, plain in pairs:
+        # windows by time start and end whether or not they have a tuple
+        found = windows(plain, tuples if isinstance(plain, plain_windows.Session) else every)
+        starts.update(start for start, _, _, _ in found)
+        ends.update(end for _, end, _, _ in found)
+        count += len(found)
+    # and one for what is before the first edge, in no window
+    assert slicer.slices <= 1 + (len(starts) if in_order else len(starts | ends))
+    assert len(starts) <= count
+    assert len(starts | ends) <= 2 * count
