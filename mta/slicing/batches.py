@@ -13,7 +13,7 @@ from mta.core.states import Layout, Run
 from mta.inputs import batch_rows
 from mta.monoids.base import Array, Monoid
 from mta.slicing.slice_manager import SliceManager
-from mta.slicing.slices import Slice
+from mta.slicing.slices import Row, Slice
 from mta.slicing.stream import Stream
 from mta.slicing.windows import Time
 
@@ -67,7 +67,7 @@ def put(manager: SliceManager, stream: Stream, tuples: Tuples) -> None:
 
 def _put_sorted(manager: SliceManager, stream: Stream, tuples: Tuples, arrivals: Array | None) -> None:
     """Puts tuples that go up in time into slices, a run of them at a time."""
-    layout, times, states, marks = tuples
+    layout, times, states, _ = tuples
     breaks = _breaks(times, manager.slicer.gap)
     breaks.append(len(times))
     coming = iter(breaks)
@@ -83,20 +83,16 @@ def _put_sorted(manager: SliceManager, stream: Stream, tuples: Tuples, arrivals:
             stop = start + int(manager.most)
         last = times[stop - 1 : stop].tolist()[0]
         run = layout.cut(states, start, stop)
-        rows = None
-        if arrivals is not None:
-            seen = [None] * (stop - start) if marks is None else marks[start:stop]
-            rows = list(
-                zip(
-                    times[start:stop].tolist(),
-                    arrivals[start:stop].tolist(),
-                    layout.state_list(run),
-                    seen,
-                    strict=True,
-                )
-            )
+        rows = None if arrivals is None else _rows(tuples, arrivals, start, stop)
         manager.put(stream, Slice(first, last, high, stop - start, layout.fold(run), rows))
         start = stop
+
+
+def _rows(tuples: Tuples, arrivals: Array, start: int, stop: int) -> list[Row]:
+    part = tuples.part(start, stop)
+    marks = [None] * len(part) if part.marks is None else part.marks
+    states = part.layout.state_list(part.states)
+    return list(zip(part.times.tolist(), arrivals[start:stop].tolist(), states, marks, strict=True))
 
 
 def _breaks(times: Array, gap: Time) -> list[int]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -63,11 +62,6 @@ class SliceManager:
             return
         rows = [(time, stream.arrivals, state, mark)] if self.keeps_rows else None
         self.put(stream, Slice(time, time, self.high(stream, time), 1, state, rows))
-
-    def add_run(self, stream: Stream, runs: Sequence[Slice]) -> None:
-        """Puts runs of tuples into their slices, of a stream that is not in use yet."""
-        for run in runs:
-            self.put(stream, run)
 
     def _add_inside(self, stream: Stream, time: Time, state: Any) -> bool:
         """Puts a late tuple into the slice that it is inside of, if it is, and what it joins commutes."""

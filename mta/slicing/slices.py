@@ -55,15 +55,6 @@ class Slices:
         rest.fresh, rest.lineage = max(self.fresh - count, 0), self.lineage
         return rest
 
-    def replace(self, start: int, stop: int, new: list[Slice]) -> None:
-        """Puts slices in the place of others, at once."""
-        times = [each.first for each in new]
-        fresh = min(self.fresh, start)
-        # nothing is called from here on
-        self.fresh = fresh
-        self.firsts[start:stop] = times
-        self.slices[start:stop] = new
-
     def _from(self, start: int) -> Slices:
         part = Slices([])
         part.slices, part.firsts = self.slices[start:], self.firsts[start:]
