@@ -80,6 +80,8 @@ def canonical(value: Any) -> Any:
         return "NaN" if value != value else value + 0.0
     if isinstance(value, dict):
         return [canonical(item) for item in value.values()]
+    if isinstance(value, list) and value and isinstance(value[0], tuple):  # a map, whose order means nothing
+        return sorted(([canonical(item) for item in entry] for entry in value), key=pack_value)
     if isinstance(value, (list, tuple)):
         return [canonical(item) for item in value]
     if isinstance(value, Decimal):

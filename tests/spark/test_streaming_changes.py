@@ -329,6 +329,10 @@ SAME: dict[str, tuple[pa.Array, pa.Array]] = {
         pa.array([decimal.Decimal("-1.50"), decimal.Decimal("100")], pa.decimal128(38, 2)),
         pa.array([decimal.Decimal("-1.5000"), decimal.Decimal("100")], pa.decimal128(38, 4)),
     ),
+    "maps": (
+        pa.array([[("a", -0.0), ("b", 1.0)], None], pa.map_(pa.string(), pa.float64())),
+        pa.array([[("b", 1.0), ("a", 0.0)], None], pa.map_(pa.string(), pa.float64())),
+    ),
     "NaN": (
         pa.array(np.array([0x7FF8000000000001], dtype=np.int64).view(np.float64)),
         pa.array([math.nan], from_pandas=False),
