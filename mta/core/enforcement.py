@@ -124,18 +124,20 @@ def first_not_rejected(tree: Tree, rejects: Predicate, total: Any, whole: Any) -
 
     The predicate is given `total`; `whole` is the aggregate of the window as it is.
     """
-    head, ahead = tree.head, tree.ahead
-    old = tree.oldest_state()
-    if not rejects(total, old):
-        return head
-    if tree.singles:
+    head, ahead, old = tree.head, tree.ahead, tree.first
+    if old is not UNKNOWN and tree.singles:
+        if not rejects(total, old):
+            return head
         for at in range(1, min(len(ahead), len(tree).bit_length()) + 1):
             old = tree.combine(old, ahead[-at][2])
             if not rejects(total, old):
                 return head + at
     if rejects(total, whole):
         return tree.tail
-    return tree.forest.longest_prefix(head, lambda prefix: rejects(total, prefix))[0]
+    first, _ = tree.forest.longest_prefix(head, lambda prefix: rejects(total, prefix))
+    if first == head:
+        tree.oldest_state()  # from now on it is ready: as long as it stays, nothing is searched
+    return first
 
 
 def first_kept_after(tree: Tree, limits: Limits, batch: Batch, states: Run, total: Any) -> int:

@@ -13,7 +13,7 @@ import pytest
 from reference import matrices
 
 from mta import AmortizedMTA, LogMTA, monoids
-from mta.policies import CountWindow, TimeWindow
+from mta.policies import CountWindow, TimeWindow, While
 from stores import open_store, pages_of, parse_page_key
 from stores.testing import CountingStore
 
@@ -117,6 +117,80 @@ def test_a_second_bulk_eviction_is_as_cheap(store: CountingStore, n: int, page_s
             assert window.query() == filled.values[head:].max()
             assert window.oldest == head
         filled.close()
+
+
+class Remaining:
+    """A predicate that keeps so many of the youngest, as the paper's listing 3 does."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+
+    def __call__(self, total: int, old: int) -> bool:
+        return total - old >= self.most
+
+
+def counted(store: CountingStore, n: int, page_size: int, most: int) -> tuple[Any, Remaining]:
+    """A window of n ones, whose pages are all in the store and none in the process."""
+    remaining = Remaining(most)
+    window = AmortizedMTA(
+        monoids.Count(), While(remaining, name="remaining"), store=store, page_size=page_size
+    )
+    window.extend([1] * n)
+    window._tree.forest.pages.flush(window._tree.tail)
+    forget(window)
+    store.reset()
+    return window, remaining
+
+
+def forget(window: Any) -> None:
+    window._tree.forest.pages._reader.finish()
+    window._tree.forest.pages._cache.clear()
+
+
+@pytest.mark.parametrize("how", ["enforce", "push"])
+@pytest.mark.parametrize("page_size", [2, 4])
+def test_bulk_eviction_by_predicate(store: CountingStore, page_size: int, how: str) -> None:
+    """At most 2·log2(n) pages, and no more round trips than `evict_until` takes for the same elements."""
+    n = SMALL
+    for k in counts(n, page_size, 20):
+        by_time, _ = counted(store, n, page_size, n + 1)
+        assert by_time.evict_until(k - 1) == k
+        trips = store.calls["get_many"]
+        window, remaining = counted(store, n, page_size, n + 1)
+        remaining.most = n - k
+        if how == "enforce":
+            assert window.enforce() == k
+        else:
+            assert window.push(1) == n - k
+            k += 1
+        assert window.query() == len(window) == n - k + (how == "push")
+        assert store.keys_read <= 2 * math.log2(n)
+        assert how == "push" or store.calls["get_many"] <= trips
+        assert store.calls["get_many"] <= trips + 1
+        for each in (by_time, window):
+            each.close()
+
+
+@pytest.mark.parametrize("page_size", [2, 4])
+def test_bulk_evictions_by_predicate_one_after_another(store: CountingStore, page_size: int) -> None:
+    """Also where the head is anywhere in its page, and the search has the whole left spine to read."""
+    n, chance = SMALL, random.Random(page_size)
+    for _ in range(6):
+        window, remaining = counted(store, n, page_size, n + 1)
+        left = n
+        while left > 2:
+            left -= min(left - 1, chance.choice([1, 2, 3, 100, n // 3, chance.randrange(1, n)]))
+            forget(window)
+            store.reset()
+            remaining.most = left
+            gone = len(window) - left
+            assert window.enforce() == gone
+            assert window.query() == left
+            window._tree.forest.pages._reader.finish()
+            ahead = max(3, min(64, 4096 // page_size))  # what the head will come to next, by one call
+            assert store.keys_read <= 2 * math.log2(n) + ahead
+            assert store.calls["get_many"] <= math.log2(n) + 2
+        window.close()
 
 
 @pytest.mark.parametrize(("n", "page_size"), CASES, ids=IDS)
