@@ -25,14 +25,14 @@ from stores import Store, open_store
 from stores.counting import CountingStore
 
 #: Window sizes, and how many pushes are counted at most.
-SIZES, PUSHES = tuple(1 << k for k in range(6, 19, 2)), 1 << 14
+SIZES, PUSHES = tuple(1 << k for k in range(6, 17, 2)), 1 << 13
 QUICK_SIZES, QUICK_PUSHES = (1 << 6, 1 << 8), 1 << 9
 
 #: Where a push combines often, fewer tell the same, and only the MTA goes up to the largest sizes.
 FEW, OTHERS_LARGEST = 64, 1 << 14
 
 #: Elements that come in together: a window is filled as a stream fills it.
-CHUNK = 256
+CHUNK = 1024
 
 #: Looks at what a window holds while it slides.
 LOOKS = 8
