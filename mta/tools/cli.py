@@ -18,7 +18,7 @@ from mta.tools.options import count, size
 
 #: Exit codes: a mistake of the user's or of what was named, and Ctrl-C.
 MISTAKE, INTERRUPTED = 2, 130
-SECTIONS = ("slide", "push", "eviction", "memory")
+SECTIONS = ("slide", "push", "calls", "policies", "eviction", "memory")
 
 
 class _Parser(argparse.ArgumentParser):

@@ -9,12 +9,14 @@ from typing import Any
 
 from rich.console import Console
 
-from mta.tools.bench.engine import eviction, memory, push, slide
+from mta.tools.bench.engine import calls, eviction, memory, policies, push, slide
 from mta.tools.bench.runner import Measure, run_sections
 
 SECTIONS: dict[str, Measure] = {
     "slide": slide.measure,
     "push": push.measure,
+    "calls": calls.measure,
+    "policies": policies.measure,
     "eviction": eviction.measure,
     "memory": memory.measure,
 }
