@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from typing import Any
 
 from mta.tools.experiments import plots
 from mta.tools.experiments.experiment import Case, Compared, Exhibit, Experiment, Record, Row, Scale, Tell
@@ -15,6 +17,8 @@ SIZES, QUICK_SIZES = tuple(1 << k for k in range(0, 21, 2)), (1, 1 << 6, 1 << 9)
 #: Pushes that are measured: a whole window, but no more than the second number and no fewer than the first.
 PUSHES, QUICK_PUSHES = (1 << 11, 1 << 14), (1 << 6, 1 << 9)
 TURNS = 8
+#: Elements that come in together, and seconds for the background to come to rest.
+CHUNK, REST = 1 << 12, 0.5
 #: Combines that Naive may spend on a size.
 NAIVE = 1 << 21
 
@@ -40,10 +44,11 @@ class ConstantWindow(Experiment):
                 store = stack.enter_context(store_of(contender.store))
                 made = window_of(contender, monoid(), policy(), store=store, paper=case["paper"])
                 window = stack.enter_context(made)
-                window.extend([(1, size)] * size, range(start - size, start))
+                _fill(window, size, start)
                 pushes = min(case["pushes"], NAIVE // size) if name == "naive" else case["pushes"]
                 turns[name] = Turn(window, max(1, pushes // TURNS), Same((1, size), start))
             tell({"pushing": size})
+            time.sleep(REST)
             spent = take_turns(turns, TURNS)
             for name, turn in turns.items():
                 if tuple(turn.window.query()) != (size, size) or len(turn.window) != size:
@@ -74,6 +79,14 @@ class ConstantWindow(Experiment):
 
 
 EXPERIMENT = ConstantWindow()
+
+
+def _fill(window: Any, size: int, stop: int) -> None:
+    """Some at a time, so that what goes to a store is there in the end, but for what is buffered."""
+    for first in range(stop - size, stop, CHUNK):
+        count = min(CHUNK, stop - first)
+        window.extend([(1, size)] * count, range(first, first + count))
+
 
 Times = dict[tuple[str, int], float]
 
