@@ -58,9 +58,7 @@ def cuts(times: Array, span: float, side: Side) -> Array:
     if kind == "i" and type(span) is int:
         return _minus(times, span)
     if kind == "f" and type(span) is int and largest + _real(span) < _GAPS:
-        found = times - float(span)
-        lost = side == "right" and span <= np.spacing(largest)
-        return np.minimum(found, np.nextafter(times, -np.inf)) if lost else found
+        return times - float(span)  # exact from 2^52 on, where it would be lost otherwise
     if largest + _real(span) < _HALVES:
         return _fractional(times, span, side, largest)
     if kind == "f" and type(span) is int and (times == np.floor(times)).all():
