@@ -16,7 +16,7 @@ STRIDE = 4
 LEAST, MOST_SMALL, ENTRIES = 8, 64, 1 << 12
 
 #: Pages to look ahead where the head had to wait: this many, but fewer large ones, up to so many entries.
-FURTHER, MOST_ENTRIES = 24, 1 << 19
+FURTHER, MOST_ENTRIES = 32, 1 << 19
 
 
 class ReadAhead:
@@ -62,4 +62,4 @@ class ReadAhead:
 
     def waited(self) -> None:
         """The head had to wait for a page that was read ahead."""
-        self.depth = min(2 * self.depth, self._deepest)
+        self.depth = self._deepest

@@ -86,7 +86,7 @@ def test_few_crossings_wait(
         head_at(pages, page)
 
     monkeypatch.setattr(StoredPages, "head_at", counted)
-    pages = 500 if size < 64 else 120
+    pages = 500 if size < 64 else 200
     rows = (pages - 40) * size
     policy = None if how.startswith("evict") else CountWindow(pages * size)
     with store, kind(monoids.Max(), policy, store=store, page_size=size) as window:
@@ -101,12 +101,11 @@ def test_few_crossings_wait(
 def test_it_looks_further_where_the_head_had_to_wait() -> None:
     ahead = ReadAhead(14)
     assert ahead.depth == LEAST
-    for _ in range(5):
-        ahead.waited()
+    ahead.waited()
     assert ahead.depth == FURTHER
     huge = ReadAhead(20)
     huge.waited()
-    assert huge.depth == LEAST  # 24 pages of a million entries each would be most of the memory
+    assert huge.depth == LEAST  # 32 pages of a million entries each would be most of the memory
     small = ReadAhead(2)
     small.waited()
     assert small.depth == MOST_SMALL
