@@ -7,11 +7,15 @@ a tuple that comes late changes no slice beyond its windows. Of all sessions, th
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterable
 from heapq import heapify, heapreplace
 from typing import NamedTuple
 
 from mta.slicing.windows import EdgeWindow, Session, Time, Window
+
+#: Edges of so many queries or more are kept for late tuples, so many of each query.
+MANY, AHEAD = 4, 8
 
 
 class Query(NamedTuple):
@@ -35,11 +39,38 @@ class StreamSlicer:
         #: for each query an edge, the first after a time up to `_time`
         self._heap: list[tuple[Time, int]] = []
         self._time: Time = math.inf
+        #: all edges after a time, up to another
+        self._known: tuple[Time, Time, list[Time]] = (math.inf, math.inf, [])
+        self._misses = 0
 
     def edge_after(self, time: Time) -> Time:
         """The first time after `time` at which slices are cut; infinity if there is none."""
+        start, stop, edges = self._known
+        if start <= time < stop:
+            return edges[bisect_right(edges, time)]
+        if len(self._edges) >= MANY:
+            self._misses += 1
+            if self._misses > AHEAD:
+                self._learn(time)
         edges = [self._edge(query, time) for query in self._edges]
         return min([*edges, *(since for since in self._limits if since > time)], default=math.inf)
+
+    def _learn(self, time: Time) -> None:
+        """Finds out the edges around a time, where tuples come late again and again."""
+        start, stop, _ = self._known
+        first = time if stop == math.inf else time - (stop - start) // 2
+        found, last = {since for since in self._limits if since > first}, math.inf
+        for query in self._edges:
+            edge = first
+            for _ in range(AHEAD):
+                edge = self._edge(query, edge)
+                if edge == math.inf:
+                    break
+                found.add(edge)
+            last = min(last, edge)
+        if last < math.inf:
+            self._known = first, last, sorted(edge for edge in found if edge <= last)
+        self._misses = 0
 
     def coming_edge(self, time: Time) -> Time:
         """`edge_after`, for times that mostly go up: looks only at queries whose edges were passed."""
