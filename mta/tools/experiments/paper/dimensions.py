@@ -85,8 +85,9 @@ class Dimensions(Experiment):
                 "latency",
                 "One window of many dimensions (figure 9)",
                 draw,
-                f"An update takes {plots.many(fixed)} µs and {plots.many(slope)} µs a dimension (regression); {most} "
-                f"windows of one dimension would take {plots.many(ratio)} times as long as one window of {most}.",
+                f"An update takes {plots.many(fixed)} µs and {plots.many(slope)} µs a dimension "
+                f"(regression); {most} windows of one dimension would take {plots.many(ratio)} times as long "
+                f"as one window of {most}.",
                 [Compared(f"{most} windows / a window of {most}", ratio, PAPER if most == 50 else None)],
                 f"{rows[0]['pushes']:,} updates each; Amortized MTA over Redis, a window of "
                 f"{plots.many(rows[0]['size'])}.",
