@@ -170,13 +170,21 @@ def test_a_thread_that_cannot_start_changes_nothing(
         assert again.query() == "xyz" * 100
 
 
-def test_the_buffer_is_looked_at_under_its_lock(caplog: pytest.LogCaptureFixture) -> None:
-    """Pages come while the background looks for what to write, and a dict must not change meanwhile."""
+def test_the_buffer_is_looked_at_and_changed_under_its_lock(caplog: pytest.LogCaptureFixture) -> None:
+    """Pages come while the background looks for what to write, and lets go of what it has written."""
 
     class Watched(OrderedDict[Any, Any]):
         def __iter__(self) -> Iterator[Any]:
             assert buffer._lock.locked()
             return super().__iter__()
+
+        def __setitem__(self, name: Any, page: Any) -> None:
+            assert buffer._lock.locked()
+            super().__setitem__(name, page)
+
+        def __delitem__(self, name: Any) -> None:
+            assert buffer._lock.locked()
+            super().__delitem__(name)
 
     with open_store("memory:") as store:
         window = AmortizedMTA(monoids.Sum(), policies.CountWindow(50), store=store, name="w", page_size=2)
