@@ -7,7 +7,7 @@ tree commit it.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Any, NoReturn, Self
 from uuid import uuid4
@@ -35,7 +35,7 @@ from mta.turns import CLOSED, FORKED, TakesTurns, in_turn
 from stores import Store
 
 
-class MonoidTreeAggregator(TakesTurns):
+class MonoidTreeAggregator(TakesTurns, ABC):
     """A sliding window over a forest of pages; see `LogMTA` and `AmortizedMTA`.
 
     Without a store it is wholly in memory. With one, only O(P · log n) of it is in the process.

@@ -72,9 +72,15 @@ class Tail:
         return joined([times for times, _ in runs]), self._layout.concat([run for _, run in runs])
 
     def part(self, start: int, stop: int) -> Page:
-        """Some of the entries (by absolute number), at a cost in proportion to them where they are young."""
+        """Some of the entries (by absolute number), without a copy of the rest where they came together."""
         first = start - self.start - self._packed
         if first < 0:
+            begin = 0
+            for times, run in self._runs:
+                if begin <= start - self.start and stop - self.start <= begin + len(times):
+                    page = Page(self.tier, times, run)
+                    return page.cut(self._layout, start - self.start - begin, stop - self.start - begin)
+                begin += len(times)
             return self.page().cut(self._layout, start - self.start, stop - self.start)
         last = stop - self.start - self._packed
         return Page(self.tier, column_of(self.times[first:last]), self._gather(self.entries[first:last]))
