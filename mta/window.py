@@ -268,8 +268,10 @@ class MonoidTreeAggregator(TakesTurns, ABC):
             raise self._refusal()
         self._busy = True
         try:
-            if type(k) is not int or k != 1 or not self._tree.ahead:
-                k = self._checked_count(k)
+            if type(k) is int and k == 1 and self._tree.ahead:
+                self._tree.pop()
+                return
+            k = self._checked_count(k)
             if k:
                 self._tree.evict(k)
         finally:
