@@ -271,9 +271,8 @@ class MonoidTreeAggregator(TakesTurns, ABC):
             if type(k) is int and k == 1 and self._tree.ahead:
                 self._tree.pop()
                 return
-            k = self._checked_count(k)
-            if k:
-                self._tree.evict(k)
+            if count := self._checked_count(k):
+                self._tree.evict(count)
         finally:
             self._busy = False
 
