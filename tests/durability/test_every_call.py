@@ -157,7 +157,8 @@ def crowd(inner: Store) -> None:
     first = window_of(inner)
     push(first, 0, 90)
     first.checkpoint(offset=90)
-    push(first, 90, 133)  # and then it is forgotten
+    push(first, 90, 133)
+    first._tree.forest.pages.flush(first._tree.tail)  # and then it is forgotten, with nothing under way
     second = AmortizedMTA.restore(inner, "w", monoids.Concat(), POLICY)
     push(second, 90, 101)
     second.checkpoint(offset=101)
