@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,12 +11,8 @@ from urllib.parse import unquote
 
 from couchbase.durability import DurabilityLevel, ServerDurability
 
-from stores import patience
+from stores.base import StoreConfigError, split_url
 from stores.couchbase.obstacles import HOST
-from stores.errors import StoreConfigError
-from stores.urls import parse_number, split_url, within
-
-_seconds = within(parse_number, 0.001, 86400 * 365)
 
 LEVELS = {level.name.lower(): level for level in DurabilityLevel}
 OPTIONS: Mapping[str, Callable[[str], Any]] = {
@@ -23,11 +20,13 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "password": str,
     "scope": str,
     "collection": str,
-    **patience.OPTIONS,
-    "timeout": _seconds,
-    "connect_timeout": _seconds,
+    "patience": float,
+    "max_tries": int,
+    "backoff": float,
+    "timeout": float,
+    "connect_timeout": float,
     "durability": str,
-    "ttl": within(parse_number, 0, 86400 * 36500),
+    "ttl": float,
     "network": str,
     "ssl_ca_certs": str,
 }
@@ -44,7 +43,9 @@ class Settings:
     collection: str
     username: str
     password: str = field(repr=False)
-    patience: patience.Patience
+    patience: float
+    max_tries: int | None
+    backoff: float
     timeout: float
     connect_timeout: float
     durability: str
@@ -65,9 +66,7 @@ class Settings:
         return max(self.timeout, 10.0) if self.durable else self.timeout
 
 
-def read_settings(
-    url: str, shown: str, options: Mapping[str, Any], username: str | None, password: str | None
-) -> Settings:
+def read_settings(url: str, shown: str, options: Mapping[str, Any]) -> Settings:
     parts = split_url(url)
     hosts = parts.netloc.rpartition("@")[2] or "localhost"
     if not all(HOST.fullmatch(host) for host in hosts.split(",")):
@@ -81,9 +80,11 @@ def read_settings(
         bucket=bucket,
         scope=options.get("scope", "_default"),
         collection=options.get("collection", "_default"),
-        username=username or "",
-        password=password or "",
-        patience=patience.Patience.of(options),
+        username=_credential("username", unquote(parts.username or ""), options),
+        password=_credential("password", unquote(parts.password or ""), options),
+        patience=options.get("patience", 10.0),
+        max_tries=options.get("max_tries"),
+        backoff=options.get("backoff", 0.05),
         timeout=options.get("timeout", 5.0),
         connect_timeout=options.get("connect_timeout", 5.0),
         durability=options.get("durability", "none"),
@@ -91,8 +92,21 @@ def read_settings(
         network=options.get("network"),
         ssl_ca_certs=options.get("ssl_ca_certs"),
     )
+    if (
+        (settings.max_tries is not None and settings.max_tries < 1)
+        or settings.backoff < 0
+        or settings.ttl < 0
+    ):
+        raise StoreConfigError(f"{shown}: max_tries must be at least 1, backoff and ttl not negative")
+    for name in ("patience", "timeout", "connect_timeout"):
+        if not 0 < getattr(settings, name) < math.inf:
+            raise StoreConfigError(f"{shown}: {name} must be a positive number of seconds")
     if settings.durability not in LEVELS:
         raise StoreConfigError(
             f"{shown}: durability must be one of {', '.join(LEVELS)}, not {settings.durability!r}"
         )
     return settings
+
+
+def _credential(name: str, given: str, options: Mapping[str, Any]) -> str:
+    return options.get(name, given or os.environ.get(f"COUCHBASE_{name.upper()}", ""))  # type: ignore[no-any-return]

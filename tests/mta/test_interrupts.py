@@ -79,7 +79,7 @@ def text_of(window: MonoidTreeAggregator) -> str:
     assert window.range_query(-1, 10**9) == text
     assert len(window) == len(text)
     if text:
-        assert (window.youngest, window.oldest) == (window._tree.tail - 1, window._tree.tail - len(text))
+        assert (window.youngest, window.oldest) == (window._tail - 1, window._tail - len(text))
     return text
 
 
@@ -158,7 +158,7 @@ def test_a_fault_at_every_call_of_a_checkpoint(kind: Any, page_size: int) -> Non
                 return
 
 
-# an interrupt inside a callback of the collector raises into nobody: the call goes on, and is compared
+# an interrupt inside a callback of the collector raises into nobody: the call goes on, and is compared all the same
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("seed", range(3))
 def test_signals_at_random(seed: int) -> None:

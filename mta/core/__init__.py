@@ -1,1 +1,0 @@
-"""The algorithms of the paper: no I/O, no threads, no store."""

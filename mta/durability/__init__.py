@@ -1,1 +1,0 @@
-"""What outlives the process: manifests, writers, snapshots, and the care of what is in a store."""

@@ -1,1 +1,0 @@
-"""Values and columns as bytes, and back from bytes that nobody vouches for."""

@@ -1,1 +1,0 @@
-"""Times of elements: what they are compared with."""

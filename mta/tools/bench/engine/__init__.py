@@ -1,1 +1,0 @@
-"""The engine beside data frames, and beside the algorithms that live in memory."""

@@ -1,1 +1,0 @@
-"""Windows in Spark jobs and streams, and what a user would take instead of them."""

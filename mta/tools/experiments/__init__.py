@@ -1,1 +1,0 @@
-"""Experiments: they take longer than a benchmark, and have figures as their result."""

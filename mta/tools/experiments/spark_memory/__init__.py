@@ -1,1 +1,0 @@
-"""`mta experiment spark-memory`: which jobs finish at which memory limits."""

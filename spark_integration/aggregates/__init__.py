@@ -1,1 +1,0 @@
-"""What an aggregate is in SQL: nulls, NaN, types of inputs and results."""

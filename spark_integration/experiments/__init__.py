@@ -1,0 +1,1 @@
+"""Experiments with Spark that take longer than a benchmark and have a figure as their result."""

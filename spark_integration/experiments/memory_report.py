@@ -1,0 +1,150 @@
+"""What the memory experiment shows in a terminal: a line while a run goes on, and a table in the end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from spark_integration.experiments.one_run import Case
+from spark_integration.experiments.runs import FAILED, FINISHED, NO_HEAP, NO_WORKER, TOO_SLOW, Run
+
+TITLES = {
+    "rolling-rocksdb": "rolling over RocksDB",
+    "rolling-redis": "rolling over Redis",
+    "rolling-daba": 'rolling, algorithm="daba"',
+    "pandas": "applyInPandas, pandas rolling",
+    "spark-window": "Spark window, default frame",
+    "spark-segment-tree": "Spark window, segment tree",
+}
+STYLES = {FINISHED: "green", NO_HEAP: "red", NO_WORKER: "red", TOO_SLOW: "yellow", FAILED: "red"}
+#: The claim: resident MiB of a Python worker at the least heap, whatever the window.
+WORKER_TARGET = 160
+
+
+def size(megabytes: int) -> str:
+    """As Spark writes it."""
+    return f"{megabytes // 1024}g" if megabytes % 1024 == 0 else f"{megabytes}m"
+
+
+def mebibytes(size: int) -> int:
+    """Rounded up, so that what is held against a limit is never flattered."""
+    return -(-size // (1 << 20))
+
+
+def count(rows: int) -> str:
+    return f"{rows // 10**6} M" if rows % 10**6 == 0 else f"{rows:,}"
+
+
+def rate(rows_a_second: float | None) -> str:
+    if rows_a_second is None:
+        return ""
+    return f"{rows_a_second / 1000:,.0f} k/s" if rows_a_second >= 10_000 else f"{rows_a_second:,.0f}/s"
+
+
+def limits(case: Case) -> str:
+    return f"heap {size(case.heap)}" + ("" if case.worker is None else f", worker {size(case.worker)}")
+
+
+class Progress:
+    """The line of one run: replaced while it goes on in a terminal, printed once elsewhere."""
+
+    def __init__(self, console: Console, number: int, runs: int, case: Case) -> None:
+        self._console = console
+        self._text = f"{number:2}/{runs}  {TITLES[case.contender]}, {count(case.rows)} rows, {limits(case)}"
+        self._status = console.status(self._text) if console.is_terminal else None
+        self._began = time.monotonic()
+
+    def __enter__(self) -> Self:
+        if self._status is not None:
+            self._status.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def looked(self, told: dict[str, Any]) -> None:
+        if self._status is not None:
+            seconds = time.monotonic() - self._began
+            self._status.update(f"{self._text}: {seconds:.0f} s, {told.get('rows_out', 0):,} rows out")
+
+    def had_before(self) -> None:
+        self._say("had before", "dim")
+
+    def done(self, run: Run) -> None:
+        more = [text for text in (rate(run.rows_a_second), _megabytes("worker", run.worker_peak)) if text]
+        self._say(", ".join([run.outcome, *more]), STYLES[run.outcome])
+
+    def _say(self, text: str, style: str) -> None:
+        self._console.print(f"{self._text}: [{style}]{text}[/]", highlight=False, soft_wrap=True)
+
+
+def _megabytes(what: str, peak: int) -> str:
+    return f"{what} {mebibytes(peak)} MiB" if peak else ""
+
+
+# -- in the end -------------------------------------------------------------------------------------------
+
+
+def show(console: Console, runs: Sequence[Run], *, judged: bool) -> None:
+    for rows in dict.fromkeys(each.case.rows for each in runs):
+        some = [each for each in runs if each.case.rows == rows]
+        _show_table(console, some)
+        if judged:
+            _show_workers(console, some)
+
+
+def _show_table(console: Console, runs: Sequence[Run]) -> None:
+    first = runs[0].case
+    console.print()
+    console.print(
+        f"[bold]{count(first.rows)} rows of one key, window of {count(first.window)}[/]; "
+        "peaks are of resident memory, in MiB",
+        highlight=False,
+    )
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for heading in ("rows", "worker", "JVM"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    title = ""
+    for run in sorted(runs, key=_order):
+        if TITLES[run.case.contender] != title:
+            title = TITLES[run.case.contender]
+            table.add_row(f"[bold]{title}[/]")
+        peaks = [str(mebibytes(peak)) if peak else "" for peak in (run.worker_peak, run.jvm_peak)]
+        outcome = f"[{STYLES[run.outcome]}]{run.outcome}[/]"
+        table.add_row(f"  {limits(run.case)}", outcome, rate(run.rows_a_second), *peaks)
+    console.print(table)
+    for reason in dict.fromkeys(f"{each.outcome}: {each.reason}" for each in runs if each.reason):
+        console.print(reason[:200], markup=False, highlight=False)
+
+
+def _order(run: Run) -> tuple[int, int, int]:
+    return list(TITLES).index(run.case.contender), run.case.heap, run.case.worker or 0
+
+
+def _show_workers(console: Console, runs: Sequence[Run]) -> None:
+    """The claim about the worker's memory, held against the least heap that was tried."""
+    least = min(run.case.heap for run in runs)
+    for name in ("rolling-rocksdb", "rolling-redis"):
+        some = [r for r in runs if r.case.contender == name and r.case.heap == least]
+        some = [run for run in some if run.outcome == FINISHED]
+        if not some:
+            continue
+        peak = mebibytes(max(run.worker_peak for run in some))
+        verdict = "[green]met[/]" if peak <= WORKER_TARGET else "[red]missed[/]"
+        console.print(
+            f"{TITLES[name]}, heap {size(least)}: the worker's peak is {peak} MiB, "
+            f"target at most {WORKER_TARGET}: {verdict}",
+            highlight=False,
+            soft_wrap=True,
+        )

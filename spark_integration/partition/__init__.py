@@ -1,1 +1,0 @@
-"""A task: a sorted partition, streamed through windows."""

@@ -1,1 +1,0 @@
-"""What a task has around it: storage, notes of what it may leave, counts, messages, and its end."""
