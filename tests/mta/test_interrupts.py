@@ -158,7 +158,7 @@ def test_a_fault_at_every_call_of_a_checkpoint(kind: Any, page_size: int) -> Non
                 return
 
 
-# an interrupt inside a callback of the collector raises into nobody: the call goes on, and is compared all the same
+# an interrupt inside a callback of the collector raises into nobody: the call goes on, and is compared
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("seed", range(3))
 def test_signals_at_random(seed: int) -> None:
