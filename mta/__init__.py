@@ -1,7 +1,7 @@
 """Sliding-window aggregation for windows that are bigger than the machine."""
 
 from mta import monoids, policies
-from mta.amortized import AmortizedMTA
+from mta.algorithms import AmortizedMTA, LogMTA
 from mta.errors import (
     ConcurrentUse,
     EmptyWindowError,
@@ -17,7 +17,6 @@ from mta.errors import (
     WindowExists,
     WindowNotFound,
 )
-from mta.log import LogMTA
 
 __all__ = [
     "AmortizedMTA",

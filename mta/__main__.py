@@ -1,5 +1,5 @@
 """`python -m mta` is the `mta` command."""
 
-from mta.cli import main
+from mta.tools.cli import main
 
 raise SystemExit(main())

@@ -6,15 +6,26 @@ from typing import Any
 
 import numpy as np
 
+from mta.core.page import LARGEST_PAGE
 from mta.errors import MissingTime, OutOfOrderError
 from mta.inputs import as_array
 from mta.monoids.base import Array, ColumnarMonoid, Monoid, column_of
-from mta.pages import LARGEST_PAGE
+from mta.policies import Policy
+from stores import Store
 
 MAX_TIME = 2**63 - 1
 
 #: Entries a page. A call to NumPy or to a store has a fixed cost, so pages of columns are large.
 COLUMN_PAGE, OBJECT_PAGE = 1 << 14, 1 << 10
+
+
+def check_parts(monoid: Any, policy: Any, store: Any) -> None:
+    if not isinstance(monoid, Monoid):
+        raise TypeError(f"the first argument is a monoid such as monoids.Max(), got {monoid!r}")
+    if policy is not None and not isinstance(policy, Policy):
+        raise TypeError(f"policy is one of mta.policies or None, got {policy!r}")
+    if store is not None and not isinstance(store, Store):
+        raise TypeError(f"store is what stores.open_store(url) returns, got {store!r}")
 
 
 def check_page_size(monoid: Monoid, page_size: Any) -> int:
@@ -99,8 +110,8 @@ class Clock:
 
 def check_time(time: Any) -> int | float:
     """The time as a plain number."""
-    if isinstance(time, (np.integer, np.floating)):
-        time = time.item()
+    if isinstance(time, (np.integer, np.floating)) and not isinstance(time, np.timedelta64):
+        time = float(time) if isinstance(time, np.longdouble) else time.item()
     if isinstance(time, bool) or not isinstance(time, (int, float)):
         raise TypeError(
             f"a time is an int or a float, got {time!r} of type {type(time).__name__}; "
@@ -113,6 +124,20 @@ def check_time(time: Any) -> int | float:
 
 def check_batch_times(times: Any, count: int) -> Array:
     """The times of a batch as a column that never goes backwards."""
+    column = check_times(times, count)
+    backwards = column[1:] < column[:-1]
+    if backwards.any():
+        row = int(backwards.argmax()) + 1
+        earlier, time = column[row - 1 : row + 1].tolist()
+        raise OutOfOrderError(
+            f"time {time!r} in row {row} is before {earlier!r}, the time of "
+            "the row before it; insert elements in the order of their times"
+        )
+    return column
+
+
+def check_times(times: Any, count: int) -> Array:
+    """Times of a batch in any order, as a column."""
     if hasattr(times, "__array__"):
         column = as_array(times)
     elif isinstance(times, (list, tuple, range)):
@@ -136,16 +161,9 @@ def check_batch_times(times: Any, count: int) -> Array:
     if kind == "f" and not (np.abs(column) < 2.0**63).all():
         row = int((~(np.abs(column) < 2.0**63)).argmax())
         raise ValueError(f"row {row}: a time is finite and fits in 64 bits, got {column[row]}")
-    if kind == "i" and count and column[0] < -MAX_TIME:
-        raise ValueError(f"row 0: a time is finite and fits in 64 bits, got {column[0]}")
-    backwards = column[1:] < column[:-1]
-    if backwards.any():
-        row = int(backwards.argmax()) + 1
-        earlier, time = column[row - 1 : row + 1].tolist()
-        raise OutOfOrderError(
-            f"time {time!r} in row {row} is before {earlier!r}, the time of "
-            "the row before it; insert elements in the order of their times"
-        )
+    if kind == "i" and count and column.min() < -MAX_TIME:
+        row = int(column.argmin())
+        raise ValueError(f"row {row}: a time is finite and fits in 64 bits, got {column[row]}")
     return column
 
 

@@ -6,9 +6,9 @@ window's own: the caller may change what he gave.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AnySet
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -54,7 +54,15 @@ def batch_rows(monoid: Monoid, values: Any) -> list[Any]:
 def as_array(column: Any) -> Array:
     """A column as an array that nobody else has. Refuses missing values that an array would not show."""
     _refuse_missing(column)
-    return np.array(column) if hasattr(column, "__array__") else column_of(list(column))
+    if hasattr(column, "__array__"):
+        return np.array(column)
+    values = list(column)
+    array = column_of(values)
+    if array.dtype.kind == "f":
+        large = np.flatnonzero(~((array >= -(2.0**63)) & (array < 2.0**63))).tolist()
+        if any(type(values[row]) is int for row in large):  # which is refused, also beside real numbers
+            return np.fromiter(values, dtype=object, count=len(values))
+    return array
 
 
 def _listed(monoid: Monoid, column: Any) -> list[Any]:
@@ -147,3 +155,35 @@ def _refuse_what_is_no_column(what: str, monoid: Monoid, values: Any) -> None:
 def _refuse_unequal(lengths: dict[str, int]) -> None:
     if len(set(lengths.values())) > 1:
         raise ValueError(f"the columns of a batch must have one length, got {lengths}")
+
+
+Change: TypeAlias = Callable[[Any], Any]
+
+# What a monoid does to one element on its way in and out, without calls that do nothing: in plain Python a
+# call costs as much as a combine, and an element passes three of them.
+
+
+def row_of(monoid: Monoid) -> Change | None:
+    """`row`; None where it leaves an element as it is."""
+    if _is(monoid.row, Monoid.row):
+        return None
+    if isinstance(monoid, ColumnarMonoid) and not monoid.fields and _is(monoid.row, ColumnarMonoid.row):
+        return monoid.check_row
+    return monoid.row
+
+
+def lift_of(monoid: Monoid) -> Change | None:
+    """`lift_row`; None where it leaves a row as it is."""
+    if _is(monoid.lift_row, ColumnarMonoid.lift_row):
+        return None
+    return monoid.lift if _is(monoid.lift_row, Monoid.lift_row) else monoid.lift_row
+
+
+def lower_of(monoid: Monoid) -> Change | None:
+    """`lower`; None where it leaves a state as it is, which is none that could be changed."""
+    unchanged = isinstance(monoid, ColumnarMonoid) and _is(monoid.lower, Monoid.lower)
+    return None if unchanged else monoid.lower
+
+
+def _is(bound: Any, method: Any) -> bool:
+    return getattr(bound, "__func__", None) is method

@@ -7,61 +7,15 @@ which `Limits` holds.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
-from mta.cuts import Side, cut, cuts
+import numpy as np
+
+from mta.core.limits import Limits, Predicate
 from mta.functions import check_name, described
-from mta.monoids.base import Array
-
-#: wsp(total, old) of the paper: whether a prefix with the aggregate `old` has to leave a window with the
-#: aggregate `total`; both are states of the window's monoid, before `lower`.
-Predicate: TypeAlias = Callable[[Any, Any], bool]
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a policy comes down to."""
-
-    count: int | None = None
-    #: an element leaves when its time <= youngest - open_span …
-    open_span: float | None = None
-    #: … or < youngest - closed_span
-    closed_span: float | None = None
-    predicates: tuple[Predicate, ...] = ()
-
-    def first_kept(self, tail: int) -> int:
-        """The first element that a limit on the count leaves in a window that ends before `tail`."""
-        return 0 if self.count is None else max(0, tail - self.count)
-
-    def expired(self, time: float, youngest: float) -> bool:
-        return any(time < cut or (side == "right" and time == cut) for cut, side in self.cuts(youngest))
-
-    def spans(self) -> list[tuple[float, Side]]:
-        """The limits on time, each with the side of its cut that a time at the cut is on."""
-        spans: list[tuple[float | None, Side]] = [(self.open_span, "right"), (self.closed_span, "left")]
-        return [(span, side) for span, side in spans if span is not None]
-
-    def cuts(self, youngest: float) -> list[tuple[float, Side]]:
-        """What a time is compared with: it is kept if it is > (right) or >= (left) than the cut."""
-        return [(cut(youngest, span, side), side) for span, side in self.spans()]
-
-    def cut_columns(self, times: Array) -> list[tuple[Array, Side]]:
-        """`cuts`, of each of some times that never go backwards."""
-        return [(cuts(times, span, side), side) for span, side in self.spans()]
-
-    def rejects(self, total: Any, old: Any) -> bool:
-        return any(predicate(total, old) for predicate in self.predicates)
-
-    def __or__(self, other: Limits) -> Limits:
-        return Limits(
-            _least(self.count, other.count),
-            _least(self.open_span, other.open_span),
-            _least(self.closed_span, other.closed_span),
-            self.predicates + other.predicates,
-        )
 
 
 class Policy(ABC):
@@ -93,7 +47,13 @@ class Policy(ABC):
 
 
 class CountWindow(Policy):
-    """Keeps the last `n` elements."""
+    """Keeps the last `n` elements.
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> window = AmortizedMTA(monoids.Max(), policies.CountWindow(2))
+    >>> [window.push(value) for value in (3, 1, 2)]
+    [3, 3, 2]
+    """
 
     def __init__(self, n: int) -> None:
         if isinstance(n, bool) or not hasattr(n, "__index__"):
@@ -110,7 +70,13 @@ class CountWindow(Policy):
 
 
 class TimeWindow(Policy):
-    """Keeps times in (youngest - d, youngest], or in [youngest - d, youngest] with closed="both"."""
+    """Keeps times in (youngest - d, youngest], or in [youngest - d, youngest] with closed="both".
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> window = AmortizedMTA(monoids.Sum(), policies.TimeWindow(60) | policies.CountWindow(100))
+    >>> [window.push(1, time=time) for time in (0, 30, 60, 61)]
+    [1, 2, 2, 3]
+    """
 
     def __init__(self, d: float, closed: Literal["right", "both"] = "right") -> None:
         if closed not in ("right", "both"):
@@ -140,21 +106,36 @@ class While(Policy):
     where it is true of a prefix, it is true of every shorter one. `name` stands for it in a checkpoint, which
     is restored with the same name only; without one it is told by where it is defined and by its code, which
     another version of Python compiles otherwise.
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> at_least_10 = policies.While(lambda total, old: total - old >= 10, name="at least 10", columns=True)
+    >>> window = AmortizedMTA(monoids.Sum(), at_least_10)
+    >>> window.slide([2, 2, 3, 3, 4])
+    array([ 2,  4,  7, 10, 10])
+
+    `columns=True` says two things more, so that `slide` asks for all rows of a batch at once. The predicate
+    also takes whole columns, where the monoid has any: arrays in place of the numbers of a state, of one
+    length or of length 1, for which it gives an array of booleans. And what it has let go changes nothing
+    that comes: put in front of both arguments, it leaves the answer as it is. So it is where sums, counts or
+    times are subtracted, and for maxima.
     """
 
-    def __init__(self, predicate: Predicate, *, name: str | None = None) -> None:
+    def __init__(self, predicate: Predicate, *, name: str | None = None, columns: bool = False) -> None:
         if not callable(predicate):
             raise TypeError(f"While takes a function of (total, old), got {predicate!r}")
+        if not isinstance(columns, bool):
+            raise TypeError(f"While(columns=...) is True or False, got {columns!r}")
         check_name("While", name)
         if name is not None and not set(name).isdisjoint("()|"):
             raise ValueError(
                 f"While(name=...) has no brackets and bars, as unions of policies have, got {name!r}"
             )
         self.predicate = predicate
+        self.columns = columns
         self._text = f"While({described(predicate) if name is None else name})"
 
     def limits(self) -> Limits:
-        return Limits(predicates=(self.predicate,))
+        return Limits(predicates=(self.predicate,), in_columns=self.columns)
 
     def fingerprint(self) -> str:
         return self._text
@@ -186,11 +167,20 @@ class Union(Policy):
 
 
 @dataclass(frozen=True)
+class _RestComesTo:
+    n: float
+    field: str | None
+
+    def __call__(self, total: Any, old: Any) -> bool:
+        return _leading(total, self.field) - _leading(old, self.field) >= self.n  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
 class _BeforeMaximum:
     field: str | None
 
     def __call__(self, total: Any, old: Any) -> bool:
-        return bool(_leading(total, self.field) > _leading(old, self.field))
+        return _leading(total, self.field) > _leading(old, self.field)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -205,17 +195,50 @@ class _BeforeLongestRun:
         return LongestIncreasingRun.starts_after(total, old)
 
 
+class SumWindow(Policy):
+    """Keeps the fewest of the youngest elements whose sum comes to `n`; all of them while it does not.
+
+    For windows of Sum over numbers that are not negative, or of Fields with one under the name `field`. The
+    paper's listing 3 is this over a count.
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> both = monoids.Fields(traded=monoids.Sum(), top=monoids.Max())
+    >>> window = AmortizedMTA(both, policies.SumWindow(10, "traded"))
+    >>> [window.push(volume)["traded"] for volume in (2, 2, 3, 3, 4)]
+    [2, 4, 7, 10, 10]
+    """
+
+    def __init__(self, n: float, field: str | None = None) -> None:
+        if isinstance(n, bool) or not isinstance(n, (int, float, np.integer, np.floating)):
+            raise TypeError(f"SumWindow takes a number, got {n!r}")
+        if not 0 < n < math.inf:
+            raise ValueError(f"SumWindow takes a finite number above 0, got {n!r}")
+        self.n: float = n.item() if isinstance(n, np.generic) else n
+        self.field = field
+
+    def limits(self) -> Limits:
+        return Limits(predicates=(_RestComesTo(self.n, self.field),), in_columns=True)
+
+    def fingerprint(self) -> str:
+        return f"SumWindow({self.n}{'' if self.field is None else f', {self.field!r}'})"
+
+
 class OlderThanMaximum(Policy):
     """Evicts all that is older than the first occurrence of the maximum: it can never be a result again.
 
     For windows of Max, ArgMax or MaxCount, or of Fields with one of them under the name `field`.
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> window = AmortizedMTA(monoids.Max(), policies.OlderThanMaximum())
+    >>> [(window.push(value), len(window)) for value in (3, 1, 2, 5, 4)]
+    [(3, 1), (3, 2), (3, 3), (5, 1), (5, 2)]
     """
 
     def __init__(self, field: str | None = None) -> None:
         self.field = field
 
     def limits(self) -> Limits:
-        return Limits(predicates=(_BeforeMaximum(self.field),))
+        return Limits(predicates=(_BeforeMaximum(self.field),), in_columns=True)
 
     def fingerprint(self) -> str:
         return f"OlderThanMaximum({'' if self.field is None else repr(self.field)})"
@@ -225,6 +248,11 @@ class OlderThanLongestRun(Policy):
     """Evicts all that is older than the longest increasing run: it can never be part of a result again.
 
     For windows of LongestIncreasingRun, or of Fields with one under the name `field`.
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> window = AmortizedMTA(monoids.LongestIncreasingRun(), policies.OlderThanLongestRun())
+    >>> [window.push(value).count for value in (1, 2, 1, 5, 6, 0)], len(window)
+    ([1, 2, 2, 2, 3, 3], 4)
     """
 
     def __init__(self, field: str | None = None) -> None:
@@ -240,7 +268,3 @@ class OlderThanLongestRun(Policy):
 def _leading(state: Any, field: str | None) -> Any:
     state = state if field is None else state[field]
     return state[0] if isinstance(state, tuple) else state
-
-
-def _least(a: Any, b: Any) -> Any:
-    return b if a is None else a if b is None else min(a, b)

@@ -1,37 +1,65 @@
-"""One call of a window at a time."""
+"""Whether a window takes a call: one at a time, while it is open, in the process that made it."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import wraps
-from typing import Concatenate, ParamSpec, Protocol, TypeVar, cast
+from typing import Concatenate, ParamSpec, TypeVar, cast
+from weakref import WeakSet
 
-from mta.errors import ConcurrentUse
+from mta.errors import ConcurrentUse, WindowClosed, WindowError
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+CLOSED = "is closed; make a new one, or restore it"
+FORKED = (
+    "belongs to the process that this one was forked from; restore it here under a name of its own, or open "
+    "windows after the fork"
+)
 
-class Taken(Protocol):
-    _busy: bool
 
-    @property
-    def name(self) -> str: ...
+class TakesTurns:
+    """What can be in one call at a time, and be closed.
+
+    Between the look at the two marks and the setting of `_busy` CPython calls nothing, so that no other
+    thread comes between them.
+    """
+
+    #: whether a call is under way
+    _busy = False
+    #: why no call is taken any more, if none is
+    _closed = ""
+    #: whether all that closing takes is done
+    _ended = False
+
+    _name: str
+
+    def _refusal(self) -> WindowError:
+        """Why a call is not taken now."""
+        if self._busy:
+            return ConcurrentUse(
+                f"the window {self._name!r} is in another call, of another thread or of an operator of its "
+                "own; this one has not happened: put a lock around the window, or give each thread its own"
+            )
+        return WindowClosed(f"the window {self._name!r} {self._closed}")
+
+    def _stays_in_this_process(self) -> None:
+        """A copy that a forked process inherits is closed there: it must not touch the store."""
+        _of_this_process.add(self)
 
 
-T = TypeVar("T", bound=Taken)
+T = TypeVar("T", bound=TakesTurns)
 
 
 def in_turn(call: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[T, P], R]:
-    """Refuses a call of a window that is in another call.
-
-    Between the look and the mark CPython calls nothing, so no other thread comes between them.
-    """
+    """Refuses a call of a window that is in another call, or closed."""
 
     @wraps(call)
     def guarded(window: T, *args: P.args, **kwargs: P.kwargs) -> R:
-        if window._busy:
-            raise in_use(window)
+        if window._busy or window._closed:
+            raise window._refusal()
         window._busy = True
         try:
             return call(window, *args, **kwargs)
@@ -41,8 +69,13 @@ def in_turn(call: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[T, P],
     return cast("Callable[Concatenate[T, P], R]", guarded)
 
 
-def in_use(window: Taken) -> ConcurrentUse:
-    return ConcurrentUse(
-        f"the window {window.name!r} is in another call, of another thread or of an operator of its own; "
-        "this one has not happened: put a lock around the window, or give each thread its own"
-    )
+_of_this_process: WeakSet[TakesTurns] = WeakSet()
+
+
+def _after_fork() -> None:
+    for window in list(_of_this_process):
+        window._closed = FORKED
+    _of_this_process.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)

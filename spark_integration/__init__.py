@@ -1,6 +1,7 @@
 """Sliding windows in Spark jobs: `rolling`, over windows that are larger than an executor."""
 
 try:
+    from spark_integration.aggregates.traits import SqlTraits
     from spark_integration.metrics import Metrics
     from spark_integration.rolling import rolling
 except ModuleNotFoundError as error:
@@ -11,4 +12,4 @@ except ModuleNotFoundError as error:
         f"spark_integration needs the package {_missing}: pip install 'mta-windows[spark]'", name=error.name
     ) from error
 
-__all__ = ["Metrics", "rolling"]
+__all__ = ["Metrics", "SqlTraits", "rolling"]

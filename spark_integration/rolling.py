@@ -10,14 +10,15 @@ from pyspark.sql import types as sql
 
 from mta.monoids.base import Monoid
 from mta.policies import Policy
+from spark_integration.call.columns import check_sorted
+from spark_integration.call.frames import Closed
+from spark_integration.call.naming import Named, numbered, numbered_schema, place
+from spark_integration.call.plan import Plan
+from spark_integration.call.planning import make_plan, with_results
+from spark_integration.call.workers import check_local_workers, for_workers
 from spark_integration.errors import RollingError
-from spark_integration.frames import Closed
 from spark_integration.metrics import Metrics, with_metrics
-from spark_integration.naming import Named, numbered, numbered_schema, place
-from spark_integration.planning import make_plan, with_results
-from spark_integration.program import Plan
-from spark_integration.task import run
-from spark_integration.workers import check_local_workers, for_workers
+from spark_integration.partition.task import run
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -60,6 +61,18 @@ def rolling(
 
     has the columns of `df`, and behind them `peak` and `n` over the user's rows of the last 90 days.
 
+    Others:
+
+        peaks = {"peak": monoids.Max("amount")}
+        rolling(df, partition_by=["user", F.year("ts")], order_by="ts", window="7d", aggregates=peaks)
+        rolling(df, order_by=["ts", "user"], rows=1_000_000, aggregates=peaks)
+        either = policies.TimeWindow(90 * DAY) | policies.CountWindow(1000)
+        rolling(df, partition_by="user", order_by="ts", policy=either, aggregates=peaks)
+        stream = events.withWatermark("ts", "10 minutes")
+        rolling(stream, order_by="ts", window="1 hour", aggregates=peaks, store="redis://host:6379/0")
+
+    where F is pyspark.sql.functions, and DAY is 86_400_000_000, as times are in microseconds.
+
     df: a DataFrame, or a streaming one, of which a streaming one is made.
     partition_by: what each window is of: a column or several, by name ("k", "st.k" for a field of a struct)
         or as a Column; none for one window over all rows.
@@ -79,7 +92,7 @@ def rolling(
         different values of x.
     closed: of `window`: "both", as in SQL, or "right", which leaves the older end out.
     types: the types of results that cannot be known, those of monoids made of your own functions:
-        {"total": "double"}.
+        {"total": "double"}. A monoid may say its own, and more, by `SqlTraits`.
     store: where the rows of a window are, of which a task holds a few pages. "rocksdb" is a directory of the
         task, gone with it; "rocksdb:///mnt/disk" has it on that disk; redis://host:6379/0 or
         couchbase://host/bucket is a server that all executors reach.
@@ -144,6 +157,7 @@ def _inputs(aggregates: Any) -> list[str]:
 
 
 def _rolling_batch(named: Named, plan: Plan, metrics: Metrics | None) -> DataFrame:
+    check_sorted(plan)
     df = numbered(named.df)
     keys = [place(key.index) for key in plan.keys]
     order = [place(each.index) for each in plan.order]

@@ -1,26 +1,35 @@
 """Key-value stores for pages and roots: bytes in, bytes out, opened from a URL."""
 
-from stores.base import (
+from stores.base import Store, Token, new_token
+from stores.counting import CountingStore
+from stores.errors import (
     Conflict,
-    PageKey,
-    Store,
     StoreChanged,
     StoreClosed,
     StoreConfigError,
     StoreError,
     StoreFull,
     StoreUnavailable,
-    Token,
     UnknownStore,
-    open_store,
+)
+from stores.names import (
+    PageKey,
+    check_key,
+    check_name,
+    escape_name,
     page_key,
     page_prefix,
     pages_of,
     parse_page_key,
+    unescape_name,
 )
+from stores.schemes import open_store, store_class
+from stores.wrapper import LatencyStore, WrapperStore
 
 __all__ = [
     "Conflict",
+    "CountingStore",
+    "LatencyStore",
     "PageKey",
     "Store",
     "StoreChanged",
@@ -31,9 +40,16 @@ __all__ = [
     "StoreUnavailable",
     "Token",
     "UnknownStore",
+    "WrapperStore",
+    "check_key",
+    "check_name",
+    "escape_name",
+    "new_token",
     "open_store",
     "page_key",
     "page_prefix",
     "pages_of",
     "parse_page_key",
+    "store_class",
+    "unescape_name",
 ]

@@ -5,108 +5,34 @@ A page is written once and read by key. A root is small, is swapped atomically, 
 
 from __future__ import annotations
 
-import importlib
-import re
+import os
 import secrets
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from types import TracebackType
-from typing import Any, ClassVar, NamedTuple, Self
-from urllib.parse import parse_qsl
+from typing import Any, ClassVar, Self
+from urllib.parse import parse_qsl, unquote
 
-from stores.errors import (
-    Conflict,
-    StoreChanged,
-    StoreClosed,
-    StoreConfigError,
-    StoreError,
-    StoreFull,
-    StoreUnavailable,
-    UnknownStore,
+from stores.errors import Conflict, StoreClosed, StoreConfigError
+from stores.names import (
+    PageKey,
+    check_key,
+    check_name,
+    escape_name,
+    page_key,
+    page_prefix,
+    pages_of,
+    parse_page_key,
 )
-from stores.urls import parse_bool, read_option, split_url, without_password
+from stores.urls import read_option, split_url, without_password
 
-MAX_NAME_BYTES = 200
-MAX_KEY_BYTES = 240  # a page key of the longest name; Couchbase ends keys at 246 bytes
 DELETE_CHUNK = 1000
 LOOK_CHUNK = 8  # whole values are read to see whether they are there
 
 Token = bytes | int
 """Which version of a root was read. Compare it, hash it, hand it back; never look inside."""
-
-
-class PageKey(NamedTuple):
-    """What a page key says."""
-
-    name: str
-    epoch: int
-    tier: int
-    number: int
-
-
-def escape_name(name: str) -> str:
-    """The name without braces and control characters, so that it can stand in a `{hash tag}`.
-
-    Works character by character, so the escape of a prefix is a prefix of the escape.
-    """
-    return re.sub(r"[%{}\x00-\x1f\x7f]", lambda match: f"%{ord(match[0]):02X}", name)
-
-
-def unescape_name(escaped: str) -> str:
-    return re.sub(r"%([0-9A-F]{2})", lambda match: chr(int(match[1], 16)), escaped)
-
-
-def check_name(name: object) -> str:
-    """The name of a window or root, if every store can hold it."""
-    return _check_text("name", name, MAX_NAME_BYTES, escape_name)
-
-
-def check_key(key: object) -> str:
-    return _check_text("key", key, MAX_KEY_BYTES, str)
-
-
-def _check_text(what: str, text: object, limit: int, stored: Callable[[str], str]) -> str:
-    if not isinstance(text, str):
-        raise ValueError(f"a {what} must be a str, not {text!r}")
-    if not text:
-        raise ValueError(f"a {what} must not be empty, got ''")
-    try:
-        size = len(stored(text).encode())
-    except UnicodeEncodeError:
-        raise ValueError(f"a {what} must be valid Unicode, got {text!r}") from None
-    if size > limit:
-        raise ValueError(f"a {what} must take at most {limit} UTF-8 bytes once escaped, got {size}: {text!r}")
-    return text
-
-
-def page_key(prefix: str, index: int) -> str:
-    """Fixed width, so that keys sort as their indices do."""
-    return f"{prefix}{index:016x}"
-
-
-def pages_of(name: str) -> str:
-    """The common prefix of all pages of a window, and of no other window's."""
-    return f"{{{escape_name(check_name(name))}}}:"
-
-
-def page_prefix(name: str, epoch: int, tier: int) -> str:
-    """The prefix of the pages that one writer wrote for one tier of a window."""
-    if not (0 <= epoch < 1 << 64 and 0 <= tier < 1 << 8):
-        raise ValueError(f"epoch must fit in 64 bits and tier in 8, got {epoch} and {tier}")
-    return f"{pages_of(name)}{epoch:016x}:{tier:02x}:"
-
-
-_PAGE_KEY = re.compile(r"\{([^{}]+)\}:([0-9a-f]{16}):([0-9a-f]{2}):([0-9a-f]{16})")
-
-
-def parse_page_key(key: str) -> PageKey:
-    match = _PAGE_KEY.fullmatch(key)
-    if match is None:
-        raise ValueError(f"not a page key: {key!r}")
-    name, epoch, tier, index = match.groups()
-    return PageKey(unescape_name(name), int(epoch, 16), int(tier, 16), int(index, 16))
 
 
 def new_token() -> bytes:
@@ -121,9 +47,18 @@ class Store(ABC):
     Its constructor takes a URL and options, and connects no earlier than the first call if it can be forked.
     """
 
-    local: ClassVar[bool] = False
+    local: bool = False
     """The data is visible to this process only, and dies with it."""
-    shared_across_hosts: ClassVar[bool] = False
+    shared_across_hosts: bool = False
+    """Every host that opens the URL sees the same data, as that of a server."""
+    exclusive: bool = False
+    """One process at a time has it open; others wait, or are refused.
+
+    Its URL is `scheme:///directory`, and the directory is its own. So whoever has many processes gives each a
+    directory beneath it, as a Spark job does for its tasks.
+    """
+    credentials: ClassVar[str] = ""
+    """What the environment variables for user and password begin with: REDIS for REDIS_PASSWORD."""
     known_options: ClassVar[Mapping[str, Callable[[str], Any]]] = {}
     """Every option and how to read it, from text in a URL or as it came; a ValueError says what is wrong."""
 
@@ -265,6 +200,13 @@ class Store(ABC):
             self._closed = True
             self._close()
 
+    def _credential(self, name: str) -> str | None:
+        """`username` or `password`, of an option, the URL or the environment."""
+        if name in self._options:
+            return str(self._options[name])
+        told = unquote(getattr(split_url(self._url), name) or "")
+        return told or (os.environ.get(f"{self.credentials}_{name.upper()}") if self.credentials else None)
+
     def _check_open(self, call: str) -> None:
         if self._closed:
             raise StoreClosed(f"{call}: the store {self.url} is closed")
@@ -345,73 +287,16 @@ def _reopen(kind: type[Store], url: str, options: dict[str, Any]) -> Store:
     return kind(url, **options)
 
 
-class _Scheme(NamedTuple):
-    module: str
-    kind: str
-    extra: str | None
-
-
-_SCHEMES = {
-    "memory": _Scheme("stores.memory", "MemoryStore", None),
-    "rocksdb": _Scheme("stores.rocksdb", "RocksDBStore", None),
-    **{
-        f"{server}{tls}{form}": _Scheme("stores.redis", "RedisStore", "redis")
-        for server in ("redis", "valkey")
-        for form in ("", "+cluster", "+sentinel")
-        for tls in ("", "s")
-    },
-    "couchbase": _Scheme("stores.couchbase", "CouchbaseStore", "couchbase"),
-    "couchbases": _Scheme("stores.couchbase", "CouchbaseStore", "couchbase"),
-}
-
-
-def open_store(url: str, *, create: bool = True, **options: Any) -> Store:
-    """The store at a URL, such as `memory:`, `rocksdb:///var/lib/windows` or `redis://host:6379/0`.
-
-    Options can also stand in the URL: `redis://host?patience=3`. With `create=False`, which every URL takes,
-    nothing is made where there is no store yet: the first call raises a StoreError.
-    """
-    scheme = split_url(url).scheme
-    known = _SCHEMES.get(scheme)
-    if known is None:
-        raise UnknownStore(f"no store for the scheme {scheme!r} (known: {', '.join(_SCHEMES)})")
-    try:
-        module = importlib.import_module(known.module)
-    except ModuleNotFoundError as error:
-        if known.extra is None or (error.name or "").partition(".")[0] != known.extra:
-            raise
-        raise StoreConfigError(
-            f"{scheme}: needs the package {known.extra}: pip install 'mta-windows[{known.extra}]'"
-        ) from error
-    kind = getattr(module, known.kind)
-    if not create and "create" in kind.known_options:
-        options["create"] = False
-    store: Store = kind(url, **options)
-    return store
-
-
 __all__ = [
-    "Conflict",
     "PageKey",
     "Store",
-    "StoreChanged",
-    "StoreClosed",
-    "StoreConfigError",
-    "StoreError",
-    "StoreFull",
-    "StoreUnavailable",
     "Token",
-    "UnknownStore",
     "check_key",
     "check_name",
     "escape_name",
     "new_token",
-    "open_store",
     "page_key",
     "page_prefix",
     "pages_of",
-    "parse_bool",
     "parse_page_key",
-    "split_url",
-    "unescape_name",
 ]

@@ -6,8 +6,11 @@ import os
 import threading
 from collections.abc import Iterator
 from typing import Any
+from weakref import WeakSet
 
-from stores.base import Conflict, Store, StoreConfigError, Token, new_token, split_url
+from stores.base import Store, Token, new_token
+from stores.errors import Conflict, StoreConfigError
+from stores.urls import split_url
 
 
 class _Contents:
@@ -15,6 +18,21 @@ class _Contents:
         self.lock = threading.Lock()
         self.pages: dict[str, bytes] = {}
         self.roots: dict[str, tuple[bytes, Token]] = {}
+        _all.add(self)
+
+
+_all: WeakSet[_Contents] = WeakSet()
+
+
+def _unlock_after_fork() -> None:
+    """In the child of a fork, where the thread that held a lock is not."""
+    global _named_lock
+    _named_lock = threading.Lock()
+    for contents in list(_all):
+        contents.lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_unlock_after_fork)
 
 
 _named: dict[str, _Contents] = {}
@@ -22,6 +40,15 @@ _named_lock = threading.Lock()
 
 
 class MemoryStore(Store):
+    """`memory:` is one of its own each time it is opened; `memory:name` is one and the same in this process.
+
+    >>> from stores import open_store
+    >>> with open_store("memory:shared") as one, open_store("memory:shared") as other:
+    ...     one.put_many({"key": b"value"})
+    ...     other.get_many(["key"])
+    [b'value']
+    """
+
     local = True
 
     def __init__(self, url: str = "memory:", **options: Any) -> None:

@@ -1,12 +1,27 @@
-"""One budget of time for a call to a server: all tries, and the pauses between them."""
+"""How long a call to a server goes on: one budget of time for all its tries, and the pauses between them."""
 
 from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from stores.errors import StoreError
+from stores.urls import parse_number, parse_whole, within
+
+T = TypeVar("T")
 
 LONGEST_PAUSE = 1.0
 SHORTEST_TRY = 0.1
+
+#: The options by which users say it.
+OPTIONS: Mapping[str, Callable[[Any], Any]] = {
+    "patience": within(parse_number, 0.001, 86400 * 365),
+    "max_tries": within(parse_whole, 1, 10**9),
+    "backoff": within(parse_number, 0, 3600),
+}
 
 
 class Budget:
@@ -44,3 +59,62 @@ class Budget:
         """For the error in the end, such as `3 tries in 1.2 s`."""
         tries = "1 try" if self._tries == 1 else f"{self._tries} tries"
         return f"{tries} in {time.monotonic() - self._start:.1f} s"
+
+
+@dataclass(frozen=True)
+class Patience:
+    """What a store was told to have, for each step of a call."""
+
+    seconds: float
+    backoff: float = 0.05
+    max_tries: int | None = None
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any], default: float = 10.0) -> Patience:
+        return cls(options.get("patience", default), options.get("backoff", 0.05), options.get("max_tries"))
+
+    def budget(self) -> Budget:
+        return Budget(self.seconds, backoff=self.backoff, max_tries=self.max_tries)
+
+
+class Failures(Protocol):
+    """What the errors of a client mean to those who call a store."""
+
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        """Those that a try may raise; all others are mistakes of ours."""
+
+    def final(self, call: str, error: Any) -> StoreError | None:
+        """What to raise at once, or None where the next try may succeed."""
+
+    def gave_up(self, call: str, error: Any, budget: Budget) -> StoreError:
+        """What to raise when there is no time, or no try, left."""
+
+
+class Patient:
+    """Tries the calls of a store until they succeed, or have failed for good."""
+
+    def __init__(self, patience: Patience, failures: Failures, check_open: Callable[[str], None]) -> None:
+        self._patience, self._failures, self._check_open = patience, failures, check_open
+
+    def budget(self) -> Budget:
+        return self._patience.budget()
+
+    def call(self, call: str, attempt: Callable[[Budget], T], budget: Budget | None = None) -> T:
+        """What an attempt returns. It may be made twice: a lost reply does not tell whether it was done."""
+        budget = budget or self.budget()
+        while True:
+            try:
+                return attempt(budget)
+            except self._failures.errors as error:
+                self.wait(call, error, budget)
+
+    def wait(self, call: str, error: Exception, budget: Budget) -> None:
+        """Waits before the next try, or raises what is to be told of the error."""
+        self._check_open(call)
+        told = self._failures.final(call, error)
+        if told is None and not budget.again():
+            told = self._failures.gave_up(call, error, budget)
+        if told is not None:
+            raise told from error
+        self._check_open(call)

@@ -8,7 +8,7 @@ from typing import Any
 
 def connected(store: Any) -> Any:
     client = store._client
-    return client.connector.connection(client.budget())
+    return client.connector.connection(client.patient.budget())
 
 
 def collection(store: Any) -> Any:

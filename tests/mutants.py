@@ -41,13 +41,33 @@ DURABILITY = tuple(
 )
 TESTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
-        ("amortized", "log", "forest", "stack", "batch", "policies"), (*ENGINE, "tests/mta/test_combines.py")
+        (
+            "core/log_tree",
+            "core/amortized_tree",
+            "core/tree",
+            "core/forest",
+            "core/stack",
+            "core/batch",
+            "policies",
+        ),
+        (*ENGINE, "tests/mta/test_combines.py"),
     ),
-    "enforcement": (*ENGINE, "tests/mta/test_combines.py", "tests/mta/test_bad_input.py"),
+    "core/enforcement": (*ENGINE, "tests/mta/test_combines.py", "tests/mta/test_bad_input.py"),
     "window": (*ENGINE, "tests/mta/test_bad_input.py", *DURABILITY),
-    "stored_pages": (*ENGINE, *DURABILITY, "tests/mta/test_faults.py"),
-    **dict.fromkeys(("ownership", "checkpoint", "manifest"), DURABILITY),
-    "attempts": ("tests/durability/test_attempts.py", "tests/durability/test_gc.py"),
+    **{
+        f"paging/{part}": (f"tests/paging/test_{part}.py", *ENGINE, *DURABILITY, "tests/mta/test_faults.py")
+        for part in ("buffer", "cache", "reaper")
+    },
+    **dict.fromkeys(
+        ("paging/stored", "paging/shelf", "paging/keys"),
+        (*ENGINE, *DURABILITY, "tests/mta/test_faults.py"),
+    ),
+    "paging/ahead": ("tests/paging/test_read_ahead.py",),
+    **dict.fromkeys(
+        tuple(f"durability/{part}" for part in ("ownership", "writer", "snapshots", "coding")), DURABILITY
+    ),
+    "durability/manifest": ("tests/durability/test_named.py", *DURABILITY),
+    "durability/attempts": ("tests/durability/test_attempts.py", "tests/durability/test_gc.py"),
 }
 TESTS = {f"mta/{name}.py": tests for name, tests in TESTS.items()}
 #: What a fork need not import: nothing of the project, which it imports with the mutant in.
@@ -313,7 +333,9 @@ def done(jobs: list[Job]) -> Iterator[tuple[Job, str, int]]:
 
 def chosen_from(parser: argparse.ArgumentParser) -> tuple[list[Mutant], int]:
     """The mutants to try, and how many there are."""
-    parser.add_argument("modules", nargs="*", default=list(TESTS), help="such as mta/log.py; all by default")
+    parser.add_argument(
+        "modules", nargs="*", default=list(TESTS), help="such as mta/policies.py; all by default"
+    )
     parser.add_argument("--count", type=int, default=40, help="a sample of so many (default %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the sample (default %(default)s)")
     parser.add_argument("--only", default="", help="instead all whose line in the list has this in it")

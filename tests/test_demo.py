@@ -14,9 +14,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from spark_integration.demo.data import COLUMNS, PRIME, SENSORS, Stream, in_numpy
-from spark_integration.demo.expected import expected, mistakes
-from spark_integration.demo.terminal_plot import terminal_plot
+from mta.tools.demo.data import COLUMNS, PRIME, SENSORS, Stream, in_numpy
+from mta.tools.demo.expected import expected, mistakes
+from mta.tools.demo.terminal_plot import terminal_plot
 
 
 def start(directory: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
 
 from mta.checks import MAX_TIME, Clock, check_batch_times, check_time
+from mta.core.limits import Limits
+from mta.core.states import result_array
 from mta.errors import EmptyWindowError, OutOfOrderError
-from mta.inputs import batch_rows
-from mta.monoids.base import ColumnarMonoid, Monoid
-from mta.policies import Limits, Policy
-from mta.states import result_array
+from mta.inputs import batch_rows, lift_of, lower_of, row_of
+from mta.monoids.base import Monoid
+from mta.policies import Policy
+
+#: The aggregate of the window has to be found out.
+UNKNOWN: Any = type("Unknown", (), {"__repr__": lambda _: "UNKNOWN", "__slots__": ()})()
 
 
 class Baseline(ABC):
@@ -20,7 +24,11 @@ class Baseline(ABC):
 
     An algorithm keeps the states of the elements and answers `_insert`, `_evict`, `_head` and `_aggregate`.
     It never combines with the identity: an empty part of a window is left out, as the papers' helper
-    functions do. If an operator raises, the operation that called it leaves the window as it was.
+    functions do. If an operator raises, the `insert`, `evict` or `query` that called it leaves the window as
+    it was; the other calls are several of these, and those before the failure have happened.
+
+    The aggregate is kept until the window changes (section 5.2 of the MTA paper), so that asking again
+    combines nothing.
     """
 
     __slots__ = (
@@ -30,18 +38,19 @@ class Baseline(ABC):
         "_holes",
         "_identity",
         "_inserted",
+        "_kept",
         "_lift",
         "_limited",
         "_limits",
         "_lower",
+        "_monoid",
         "_only_count",
         "_only_whole_span",
+        "_policy",
         "_predicates",
         "_row",
         "_times",
         "_youngest",
-        "monoid",
-        "policy",
     )
 
     def __init__(self, monoid: Monoid, policy: Policy | None = None) -> None:
@@ -49,12 +58,11 @@ class Baseline(ABC):
             raise TypeError(f"{type(self).__name__} takes a Monoid, got {monoid!r}")
         if policy is not None and not isinstance(policy, Policy):
             raise TypeError(f"{type(self).__name__} takes a Policy or None as its policy, got {policy!r}")
-        self.monoid = monoid
-        self.policy = policy
+        self._monoid, self._policy = monoid, policy
         # Plain attributes, and None for what the monoid leaves as it is: an insertion touches all of these.
         self._combine = monoid.combine
         self._identity = monoid.identity
-        self._row, self._lift, self._lower = _row(monoid), _lift(monoid), _lower(monoid)
+        self._row, self._lift, self._lower = row_of(monoid), lift_of(monoid), lower_of(monoid)
         limits = Limits() if policy is None else policy.limits()
         self._limits = limits
         self._limited = limits != Limits()
@@ -69,8 +77,18 @@ class Baseline(ABC):
         self._clock = Clock(asked_for=bool(limits.spans()))
         #: the time of the last element inserted, whether or not it is still held
         self._youngest: Any = -MAX_TIME
+        #: the aggregate of the window as it is, if it was found out
+        self._kept: Any = UNKNOWN
         #: entries of `_times` whose element has left out of turn; only ReactiveAggregator has any
         self._holes = 0
+
+    @property
+    def monoid(self) -> Monoid:
+        return self._monoid
+
+    @property
+    def policy(self) -> Policy | None:
+        return self._policy
 
     # -- what an algorithm is -----------------------------------------------------------------------------
 
@@ -110,6 +128,7 @@ class Baseline(ABC):
                 self._clock.give(self._inserted)
         if not self._youngest <= time <= MAX_TIME:
             raise self._refused(time)
+        self._kept = UNKNOWN
         self._insert(state)
         times.append(time)
         self._inserted += 1
@@ -124,6 +143,8 @@ class Baseline(ABC):
         held = len(times) - self._holes
         if k > held:
             raise EmptyWindowError(f"cannot evict {k} element(s) from a window that holds {held}")
+        if k:
+            self._kept = UNKNOWN
         for _ in range(k):
             self._evict()
             times.popleft()
@@ -134,6 +155,7 @@ class Baseline(ABC):
         times = self._times
         evicted = 0
         while times and times[0] <= bound:
+            self._kept = UNKNOWN
             self._evict()
             times.popleft()
             evicted += 1
@@ -149,11 +171,13 @@ class Baseline(ABC):
         evicted, count = 0, self._count
         if count is not None:
             for _ in range(len(times) - self._holes - count):
+                self._kept = UNKNOWN
                 self._evict()
                 times.popleft()
                 evicted += 1
         for cut, side in self._limits.cuts(times[-1]):
             while times[0] < cut or (side == "right" and times[0] == cut):  # the youngest always stays
+                self._kept = UNKNOWN
                 self._evict()
                 times.popleft()
                 evicted += 1
@@ -162,7 +186,7 @@ class Baseline(ABC):
     def _enforce_predicates(self) -> int:
         """`enforce`, with `old` gathered from the elements and `total` as it is at the time of the call."""
         times, limits, combine = self._times, self._limits, self._combine
-        total = self._aggregate()
+        total = self._total()
         youngest = times[-1]
         surplus = 0 if self._count is None else len(times) - self._holes - self._count
         old = None
@@ -172,6 +196,7 @@ class Baseline(ABC):
             old = combine(old, head) if evicted else head
             if not (evicted < surplus or limits.expired(times[0], youngest) or limits.rejects(total, old)):
                 break
+            self._kept = UNKNOWN
             self._evict()
             times.popleft()
             evicted += 1
@@ -180,7 +205,13 @@ class Baseline(ABC):
     def query(self) -> Any:
         """The lowered aggregate of the window."""
         lower = self._lower
-        return self._aggregate() if lower is None else lower(self._aggregate())
+        return self._total() if lower is None else lower(self._total())
+
+    def _total(self) -> Any:
+        total = self._kept
+        if total is UNKNOWN:
+            total = self._kept = self._aggregate()
+        return total
 
     def push(self, value: Any, time: float | None = None) -> Any:
         """Insert, enforce, query."""
@@ -198,6 +229,7 @@ class Baseline(ABC):
                 self._clock.give(self._inserted)
         if not self._youngest <= time <= MAX_TIME:
             raise self._refused(time)
+        self._kept = UNKNOWN
         self._insert(state)
         times.append(time)
         self._inserted += 1
@@ -214,12 +246,15 @@ class Baseline(ABC):
                 times.popleft()
         elif self._limited:
             self.enforce()
-        lower = self._lower
-        return self._aggregate() if lower is None else lower(self._aggregate())
+        lower, total = self._lower, self._kept
+        if total is UNKNOWN:
+            total = self._kept = self._aggregate()
+        return total if lower is None else lower(total)
 
     def extend(self, values: Any, times: Any = None) -> None:
         """Inserts a batch, then enforces the policy once. A batch with a bad row changes nothing."""
         for state, time in self._batch(values, times):
+            self._kept = UNKNOWN
             self._insert(state)
             self._times.append(time)
             self._inserted += 1
@@ -233,6 +268,7 @@ class Baseline(ABC):
         span = self._only_whole_span
         results = []
         for state, time in self._batch(values, times):
+            self._kept = UNKNOWN
             insert(state)
             held.append(time)
             self._inserted += 1
@@ -244,7 +280,10 @@ class Baseline(ABC):
                     held.popleft()
             elif limited:
                 self.enforce()
-            results.append(aggregate() if lower is None else lower(aggregate()))
+            total = self._kept
+            if total is UNKNOWN:
+                total = self._kept = aggregate()
+            results.append(total if lower is None else lower(total))
         return result_array(results)
 
     def __len__(self) -> int:
@@ -259,6 +298,9 @@ class Baseline(ABC):
     def youngest(self) -> Any:
         """The time of the youngest element, None when there is none."""
         return self._times[-1] if self._times else None
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError(f"a {type(self).__name__} can be neither copied nor pickled: make a second one")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.monoid!r} of {len(self)} elements, policy {self.policy!r}>"
@@ -297,32 +339,6 @@ class Baseline(ABC):
             f"time {time!r}{where} is before {self._youngest!r}, the time of the youngest element inserted; "
             "insert elements in the order of their times"
         )
-
-
-# What a monoid does to an element on its way in and out, None where it does nothing, and without the calls
-# of a method that only calls another: in plain Python a call costs as much as a combine.
-
-
-def _row(monoid: Monoid) -> Callable[[Any], Any] | None:
-    if _is(monoid.row, Monoid.row):
-        return None
-    if isinstance(monoid, ColumnarMonoid) and not monoid.fields and _is(monoid.row, ColumnarMonoid.row):
-        return monoid.check_row
-    return monoid.row
-
-
-def _lift(monoid: Monoid) -> Callable[[Any], Any] | None:
-    if _is(monoid.lift_row, ColumnarMonoid.lift_row):
-        return None
-    return monoid.lift if _is(monoid.lift_row, Monoid.lift_row) else monoid.lift_row
-
-
-def _lower(monoid: Monoid) -> Callable[[Any], Any] | None:
-    return None if _is(monoid.lower, Monoid.lower) else monoid.lower
-
-
-def _is(bound: Any, method: Any) -> bool:
-    return getattr(bound, "__func__", None) is method
 
 
 def _checked_count(k: Any) -> int:

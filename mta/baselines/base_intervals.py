@@ -17,6 +17,14 @@ class BaseIntervals(Baseline):
     within the window is made of at most 2·log2(n) base intervals (1 for n = 1), so a query or a lookup
     takes fewer combines than that. An insertion makes one combine for each level at which it completes a
     live interval: at most log2(n), less than one on average. An eviction makes none.
+
+    >>> from mta import monoids
+    >>> from mta.baselines import BaseIntervals
+    >>> window = BaseIntervals(monoids.Concat())
+    >>> window.extend(list("windows"))
+    >>> window.evict(2)
+    >>> window.query(), window.lookup(1, 4)
+    ('ndows', 'dow')
     """
 
     __slots__ = ("_first", "_levels", "_next")

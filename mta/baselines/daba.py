@@ -25,6 +25,12 @@ class DABA(Baseline):
 
     The queues' chunks are read and written here and not through the queues' methods: pointers move by one, so
     that a chunk at hand, in an attribute, serves 256 steps.
+
+    >>> from mta import monoids, policies
+    >>> from mta.baselines import DABA
+    >>> window = DABA(monoids.Max(), policies.TimeWindow(10), cached=True)
+    >>> [window.push(value, time) for value, time in ((3, 0), (1, 9), (2, 10), (0, 19))]
+    [3, 3, 2, 2]
     """
 
     __slots__ = (

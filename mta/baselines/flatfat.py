@@ -38,6 +38,13 @@ class FlatFAT:
     The root is entry 1 of the array, the children of entry v are 2v and 2v + 1, slot i is entry n + i: slots
     are counted from 0 here and from 1 in the paper. The capacity n is a power of two; slots beyond the values
     given are empty. A slot can be emptied with EMPTY. Results are states, not lowered.
+
+    >>> from mta import monoids
+    >>> from mta.baselines import FlatFAT
+    >>> tree = FlatFAT(monoids.Concat(), list("trees"))
+    >>> tree.update([(0, "f"), (1, "l")])
+    >>> tree.aggregate(), tree.prefix(2), tree.suffix(3)
+    ('flees', 'fle', 'es')
     """
 
     __slots__ = ("_combine", "_identity", "capacity", "tree")
@@ -104,6 +111,29 @@ class FlatFAT:
                 right = tree[v + 1]
                 agg = right if agg is EMPTY else agg if right is EMPTY else self._combine(agg, right)
             v >>= 1
+        return self._result(agg)
+
+    def between(self, i: int, j: int) -> Any:
+        """The aggregate of slots i to j: at most 2·log2(n) combines."""
+        self._check(i)
+        self._check(j)
+        tree = self.tree
+        older: list[Any] = []
+        younger: list[Any] = []
+        start, stop = self.capacity + i, self.capacity + j + 1
+        while start < stop:
+            if start & 1:
+                older.append(tree[start])
+                start += 1
+            if stop & 1:
+                stop -= 1
+                younger.append(tree[stop])
+            start >>= 1
+            stop >>= 1
+        agg: Any = EMPTY
+        for state in (*older, *reversed(younger)):
+            if state is not EMPTY:
+                agg = state if agg is EMPTY else self._combine(agg, state)
         return self._result(agg)
 
     def __getitem__(self, slot: int) -> Any:

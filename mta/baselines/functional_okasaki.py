@@ -52,6 +52,12 @@ class FunctionalOkasaki(Baseline):
 
     At most 1 combine a query, 4 an insertion (1 for the back list, 3 in the one `rot` that may be forced),
     3 an eviction.
+
+    >>> from mta import monoids, policies
+    >>> from mta.baselines import FunctionalOkasaki
+    >>> window = FunctionalOkasaki(monoids.Max(), policies.CountWindow(2))
+    >>> [window.push(value) for value in (3, 1, 2)]
+    [3, 3, 2]
     """
 
     __slots__ = ("queue",)

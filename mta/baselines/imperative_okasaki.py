@@ -29,6 +29,12 @@ class ImperativeOkasaki(Baseline):
     """IOA: the lists of FOA as mutable cells, its one use of laziness made by hand.
 
     At most 1 combine a query, 4 an insertion, 3 an eviction.
+
+    >>> from mta import monoids, policies
+    >>> from mta.baselines import ImperativeOkasaki
+    >>> window = ImperativeOkasaki(monoids.Max(), policies.CountWindow(2))
+    >>> [window.push(value) for value in (3, 1, 2)]
+    [3, 3, 2]
     """
 
     __slots__ = ("back", "front", "next")

@@ -12,7 +12,14 @@ from mta.policies import Policy
 
 
 class Recalculate(Baseline):
-    """Keeps the states and folds them all at every query: n - 1 combines a query, none elsewhere."""
+    """Keeps the states and folds them all when asked: n - 1 combines a query of a window that has changed.
+
+    >>> from mta import monoids, policies
+    >>> from mta.baselines import Recalculate
+    >>> window = Recalculate(monoids.Sum(), policies.CountWindow(2))
+    >>> [window.push(value) for value in (3, 1, 2)]
+    [3, 4, 3]
+    """
 
     __slots__ = ("vals",)
 

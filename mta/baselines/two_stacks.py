@@ -15,6 +15,14 @@ class TwoStacks(Baseline):
     Insertions push on the back stack B, evictions pop from the front stack F; when F is empty, B is flipped
     onto it. At most one combine a query and an insertion; an eviction makes n - 1 when it flips n elements
     and none otherwise, less than one on average. A stack is two lists, values and aggregates, top last.
+
+    >>> from mta import monoids
+    >>> from mta.baselines import TwoStacks
+    >>> window = TwoStacks(monoids.Max())
+    >>> window.extend([3, 1, 2])
+    >>> window.evict()
+    >>> window.query(), window.front
+    (2, [(2, 2), (1, 2)])
     """
 
     __slots__ = ("_back_aggs", "_back_vals", "_front_aggs", "_front_vals")

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from mta.monoids.base import ColumnarMonoid, Monoid
-from mta.monoids.bloom import BloomFilter, Membership
 from mta.monoids.collect import Collect, CollectDistinct, Concat, CountDistinct
-from mta.monoids.extrema import ArgMax, ArgMin, MaxCount, MinCount
+from mta.monoids.extrema import ArgMax, ArgMin, First, Last, MaxCount, MinCount
 from mta.monoids.fields import Fields
-from mta.monoids.functions import from_function
+from mta.monoids.functions import from_function, from_ufunc
+from mta.monoids.hashed import BloomFilter, CountMin, Frequencies, Membership
 from mta.monoids.moments import GeometricMean, Mean, PopulationStdDev, SampleStdDev
-from mta.monoids.position import First, Last
 from mta.monoids.runs import LongestIncreasingRun, LongestRun
 from mta.monoids.sketches import DistinctCount, HeavyHitters, Quantiles
-from mta.monoids.ufuncs import Count, Max, Min, Product, Sum, from_ufunc
+from mta.monoids.ufuncs import Count, Max, Min, Product, Sum
 
 __all__ = [
     "ArgMax",
@@ -24,9 +23,11 @@ __all__ = [
     "Concat",
     "Count",
     "CountDistinct",
+    "CountMin",
     "DistinctCount",
     "Fields",
     "First",
+    "Frequencies",
     "GeometricMean",
     "HeavyHitters",
     "Last",

@@ -7,14 +7,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from mta.monoids.values import ValueMonoid, own_list
+from mta.monoids.values import ValueMonoid
+from mta.owned import own_list
 
 
 class Concat(ValueMonoid):
-    """Texts end to end, the oldest first."""
+    """Texts end to end, the oldest first.
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> AmortizedMTA(monoids.Concat(), policies.CountWindow(3)).slide(list("window")).tolist()
+    ['w', 'wi', 'win', 'ind', 'ndo', 'dow']
+    """
 
     identity = ""
-    grows = True
+    grows = invertible = True
 
     def check_row(self, row: Any) -> Any:
         if not isinstance(row, str):
@@ -24,12 +30,24 @@ class Concat(ValueMonoid):
     def combine(self, older: Any, younger: Any) -> Any:
         return older + younger
 
+    def without(self, state: Any, older: Any) -> Any:
+        return state[len(older) :]
+
+    def unpack(self, packed: Any) -> Any:
+        return _of_type(str, packed, self)
+
 
 class Collect(ValueMonoid):
-    """All elements as a list, the oldest first."""
+    """All elements as a list, the oldest first.
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> window = AmortizedMTA(monoids.Collect(), policies.CountWindow(2))
+    >>> [window.push(value) for value in (1, "two", 3.0)]
+    [[1], [1, 'two'], ['two', 3.0]]
+    """
 
     identity = ()
-    grows = True
+    grows = invertible = True
 
     def lift_row(self, row: Any) -> Any:
         return (row,)
@@ -37,15 +55,27 @@ class Collect(ValueMonoid):
     def combine(self, older: Any, younger: Any) -> Any:
         return older + younger
 
+    def without(self, state: Any, older: Any) -> Any:
+        return state[len(older) :]
+
     def lower(self, state: Any) -> Any:
         return own_list(state)
 
+    def unpack(self, packed: Any) -> Any:
+        return _of_type(tuple, packed, self)
+
 
 class CollectDistinct(ValueMonoid):
-    """All different elements as a set."""
+    """All different elements as a set.
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> window = AmortizedMTA(monoids.CollectDistinct(), policies.CountWindow(2))
+    >>> [sorted(window.push(user)) for user in ("ada", "ada", "bob")]
+    [['ada'], ['ada'], ['ada', 'bob']]
+    """
 
     identity: frozenset[Any] = frozenset()
-    grows = True
+    commutes = grows = True
 
     def check_row(self, row: Any) -> Any:
         row = super().check_row(row)
@@ -67,9 +97,23 @@ class CollectDistinct(ValueMonoid):
     def lower(self, state: Any) -> Any:
         return set(own_list(state))
 
+    def unpack(self, packed: Any) -> Any:
+        return _of_type(frozenset, packed, self)
+
 
 class CountDistinct(CollectDistinct):
-    """How many different elements there are, exactly: keeps all of them, where DistinctCount estimates."""
+    """How many different elements there are, exactly: keeps all of them, where DistinctCount estimates.
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> AmortizedMTA(monoids.CountDistinct(), policies.CountWindow(2)).slide(["ada", "ada", "bob"]).tolist()
+    [1, 1, 2]
+    """
 
     def lower(self, state: Any) -> Any:
         return len(state)
+
+
+def _of_type(kind: type, packed: Any, monoid: Any) -> Any:
+    if type(packed) is not kind:
+        raise TypeError(f"{monoid!r} has a {kind.__name__} as its state, got {packed!r}")
+    return packed

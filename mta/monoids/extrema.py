@@ -1,4 +1,4 @@
-"""Monoids that say how often, or with what, an extremum occurs: MinCount, MaxCount, ArgMin, ArgMax."""
+"""Monoids of extrema and of ends: MinCount, MaxCount, ArgMin, ArgMax, First and Last."""
 
 from __future__ import annotations
 
@@ -6,14 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from mta.monoids.base import Array, ColumnarMonoid, Columns, aligned, number, numeric_column
-from mta.monoids.values import own, plain, plain_column
+from mta.monoids.base import ColumnarMonoid
+from mta.monoids.columns import Array, Columns, aligned, check_numbers, number, numeric_column
+from mta.monoids.values import plain, plain_column
+from mta.owned import own
 
 
 class MaxCount(ColumnarMonoid):
-    """How often the greatest element occurs; 0 of nothing. A state is (maximum, count)."""
+    """How often the greatest element occurs; 0 of nothing. A state is (maximum, count).
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> AmortizedMTA(monoids.MaxCount(), policies.CountWindow(3)).slide([5, 5, 1, 5]).tolist()
+    [1, 2, 2, 2]
+    """
 
     identity = (None, 0)
+    commutes = True
     width = 2
     extreme: np.ufunc = np.maximum
 
@@ -40,6 +48,9 @@ class MaxCount(ColumnarMonoid):
         count += younger[1] * (younger[0] == best)
         return (best, count)
 
+    def check_states(self, states: Columns) -> None:
+        check_numbers(states, self)
+
     def lower_columns(self, states: Columns) -> Any:
         return states[1]
 
@@ -57,7 +68,12 @@ class MaxCount(ColumnarMonoid):
 
 
 class MinCount(MaxCount):
-    """How often the least element occurs; 0 of nothing. A state is (minimum, count)."""
+    """How often the least element occurs; 0 of nothing. A state is (minimum, count).
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> AmortizedMTA(monoids.MinCount(), policies.CountWindow(3)).slide([1, 1, 5, 0]).tolist()
+    [1, 2, 2, 1]
+    """
 
     extreme = np.minimum
 
@@ -74,6 +90,11 @@ class ArgMax(ColumnarMonoid):
 
     An element is a pair (value, argument), or a mapping: `ArgMax("amount", "user")`. An argument may be
     anything but a missing value. A state is (maximum, argument).
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> window = AmortizedMTA(monoids.ArgMax("amount", "user"), policies.CountWindow(2))
+    >>> window.slide({"amount": [9, 9, 1], "user": ["ada", "bob", "eve"]}).tolist()
+    ['ada', 'ada', 'bob']
     """
 
     identity = (None, None)
@@ -88,6 +109,9 @@ class ArgMax(ColumnarMonoid):
 
     def check_columns(self, inputs: Columns) -> Columns:
         return (numeric_column(inputs[0], self), plain_column(inputs[1], self))
+
+    def check_states(self, states: Columns) -> None:
+        check_numbers(states[:1], self)
 
     def combine(self, older: Any, younger: Any) -> Any:
         if younger[0] is None:
@@ -126,7 +150,13 @@ class ArgMax(ColumnarMonoid):
 
 
 class ArgMin(ArgMax):
-    """The argument of the least value, the oldest where several tie; None of nothing."""
+    """The argument of the least value, the oldest where several tie; None of nothing.
+
+    >>> from mta import AmortizedMTA, monoids
+    >>> window = AmortizedMTA(monoids.ArgMin())
+    >>> [window.push((price, shop)) for price, shop in ((4, "here"), (3, "there"), (5, "elsewhere"))]
+    ['here', 'there', 'there']
+    """
 
     extreme = np.minimum
 
@@ -134,6 +164,72 @@ class ArgMin(ArgMax):
         if younger[0] is None:
             return older
         return younger if older[0] is None or younger[0] < older[0] else older
+
+
+class _Position(ColumnarMonoid):
+    """The element at one end, which may be anything but a missing value; None of nothing."""
+
+    def check_row(self, row: Any) -> Any:
+        return plain(row, self)
+
+    def check_columns(self, inputs: Columns) -> Columns:
+        return (plain_column(inputs[0], self),)
+
+    def lower(self, state: Any) -> Any:
+        return own(state)
+
+    def lift_columns(self, inputs: Columns) -> Columns:
+        return inputs
+
+
+class First(_Position):
+    """The oldest element.
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> AmortizedMTA(monoids.First(), policies.CountWindow(2)).slide(["a", "b", "c"]).tolist()
+    ['a', 'a', 'b']
+    """
+
+    def combine(self, older: Any, younger: Any) -> Any:
+        return younger if older is None else older
+
+    def combine_columns(self, older: Columns, younger: Columns) -> Columns:
+        return (_repeated(older[0], len(younger[0])),)
+
+    def prefix_columns(self, states: Columns) -> Columns:
+        return (_repeated(states[0][:1], len(states[0])),)
+
+    def suffix_columns(self, states: Columns) -> Columns:
+        return states
+
+    def fold_columns(self, states: Columns) -> Columns:
+        return (states[0][:1],)
+
+
+class Last(_Position):
+    """The youngest element.
+
+    >>> from mta import AmortizedMTA, monoids
+    >>> window = AmortizedMTA(monoids.Fields(opened=monoids.First("price"), closed=monoids.Last("price")))
+    >>> window.extend({"price": [7.5, 8.25, 8.0]})
+    >>> window.query()
+    {'opened': 7.5, 'closed': 8.0}
+    """
+
+    def combine(self, older: Any, younger: Any) -> Any:
+        return older if younger is None else younger
+
+    def combine_columns(self, older: Columns, younger: Columns) -> Columns:
+        return (_repeated(younger[0], len(older[0])),)
+
+    def prefix_columns(self, states: Columns) -> Columns:
+        return states
+
+    def suffix_columns(self, states: Columns) -> Columns:
+        return (_repeated(states[0][-1:], len(states[0])),)
+
+    def fold_columns(self, states: Columns) -> Columns:
+        return (states[0][-1:],)
 
 
 def _last_marked(column: Array, marks: Array) -> Array:
@@ -145,3 +241,8 @@ def _last_marked(column: Array, marks: Array) -> Array:
     indices = np.arange(length)
     indices *= marks
     return column.take(np.maximum.accumulate(indices, out=indices))
+
+
+def _repeated(column: Array, length: int) -> Array:
+    """A run of one at the length of its partner, without a copy; a longer run as it is."""
+    return np.broadcast_to(column, (length,)) if len(column) == 1 else column

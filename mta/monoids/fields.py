@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mta.monoids.base import ColumnarMonoid, Columns, Monoid, required
+from mta.monoids.base import LOST, ColumnarMonoid, Monoid, required
+from mta.monoids.columns import Columns
 from mta.monoids.ufuncs import Count
-from mta.monoids.values import own, unwrapped
+from mta.monoids.values import unwrapped
+from mta.owned import own
 
 
 class Fields(Monoid):
@@ -16,6 +18,14 @@ class Fields(Monoid):
     Either all of them name their fields, and an element is a mapping, or none does, and all read the same
     plain element; Count goes with both. States and results are dicts, under the names given here. Where all
     aggregates work on columns, so does this: each field is then stored once, whoever reads it.
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> both = monoids.Fields(peak=monoids.Max("temp"), mean=monoids.Mean("load"), n=monoids.Count())
+    >>> window = AmortizedMTA(both, policies.CountWindow(2))
+    >>> window.push({"temp": 21.5, "load": 3})
+    {'peak': 21.5, 'mean': 3.0, 'n': 1}
+    >>> window.slide({"temp": [19, 25], "load": [5, 6]})["mean"].tolist()
+    [4.0, 5.5]
     """
 
     def __new__(cls, **monoids: Monoid) -> Fields:
@@ -45,6 +55,8 @@ class Fields(Monoid):
             )
         self.fields = tuple(dict.fromkeys(field for monoid in readers.values() for field in monoid.fields))
         self.grows = any(monoid.grows for monoid in monoids.values())
+        self.commutes = all(monoid.commutes for monoid in monoids.values())
+        self.invertible = all(monoid.invertible for monoid in monoids.values())
         self.identity = {name: monoid.identity for name, monoid in monoids.items()}
         self._combines = tuple((name, monoid.combine) for name, monoid in monoids.items())
 
@@ -52,20 +64,32 @@ class Fields(Monoid):
         for monoid in self.monoids.values():
             monoid.row(value)
         if not self.fields:
-            return own(unwrapped(value))
-        inputs = tuple(own(unwrapped(required(value, field, self))) for field in self.fields)
+            return own(unwrapped(value, self))
+        inputs = tuple(own(unwrapped(required(value, field, self), self)) for field in self.fields)
         return inputs[0] if len(inputs) == 1 else inputs
+
+    def check_row(self, row: Any) -> Any:
+        self.row(self._element(row))
+        return row
 
     def lift(self, value: Any) -> Any:
         return {name: monoid.lift(value) for name, monoid in self.monoids.items()}
 
     def lift_row(self, row: Any) -> Any:
+        return self.lift(self._element(row))
+
+    def _element(self, row: Any) -> Any:
+        """The element that a row was made of."""
         if not self.fields:
-            return self.lift(row)
-        return self.lift(dict(zip(self.fields, row if len(self.fields) > 1 else (row,), strict=True)))
+            return row
+        return dict(zip(self.fields, row if len(self.fields) > 1 else (row,), strict=True))
 
     def combine(self, older: Any, younger: Any) -> Any:
         return {name: combine(older[name], younger[name]) for name, combine in self._combines}
+
+    def without(self, state: Any, older: Any) -> Any:
+        left = {name: monoid.without(state[name], older[name]) for name, monoid in self.monoids.items()}
+        return LOST if any(part is LOST for part in left.values()) else left
 
     def lower(self, state: Any) -> Any:
         return {name: monoid.lower(state[name]) for name, monoid in self.monoids.items()}
@@ -135,6 +159,10 @@ class ColumnFields(Fields, ColumnarMonoid):
                 columns[index] = column
         return tuple(columns)
 
+    def check_states(self, states: Columns) -> None:
+        for _, monoid, part, _ in self._parts:
+            monoid.check_states(states[part])
+
     def lift_columns(self, inputs: Columns) -> Columns:
         return self._chained(
             monoid.lift_columns(tuple(inputs[index] for index in indices))
@@ -160,6 +188,9 @@ class ColumnFields(Fields, ColumnarMonoid):
 
     def state_at(self, states: Columns, index: int) -> Any:
         return {name: monoid.state_at(states[part], index) for name, monoid, part, _ in self._parts}
+
+    def shaped(self, states: Columns) -> Any:
+        return {name: monoid.shaped(states[part]) for name, monoid, part, _ in self._parts}
 
     def state_list(self, states: Columns) -> list[Any]:
         names = tuple(self.monoids)

@@ -1,13 +1,19 @@
-"""Monoids out of plain Python functions."""
+"""Monoids out of functions: plain Python's (`from_function`), and NumPy's ufuncs (`from_ufunc`)."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from mta.functions import check_name, described
 from mta.monoids.base import Monoid, required
-from mta.monoids.values import own
+from mta.monoids.columns import Columns
+from mta.monoids.ufuncs import SCALAR, UfuncMonoid, call_ufunc, quiet, settled
+from mta.monoids.values import unwrapped
+from mta.owned import own
 
 _Function = Callable[[Any], Any]
 
@@ -27,6 +33,7 @@ class FunctionMonoid(Monoid):
         name: str | None = None,
         field: str | None = None,
         grows: bool = False,
+        commutes: bool = False,
     ) -> None:
         functions = {"combine": combine, "lift": lift, "lower": lower, "pack": pack, "unpack": unpack}
         for key, function in functions.items():
@@ -39,6 +46,7 @@ class FunctionMonoid(Monoid):
             raise TypeError(f"from_function(field=...) takes a str, got {field!r}")
         self.identity = identity
         self.grows = bool(grows)
+        self.commutes = bool(commutes)
         self.fields = () if field is None else (field,)
         self._combine, self._lift, self._lower = combine, lift, lower
         self._pack, self._unpack = pack, unpack
@@ -50,7 +58,8 @@ class FunctionMonoid(Monoid):
         self.combine = combine  # type: ignore[method-assign, assignment]
 
     def row(self, value: Any) -> Any:
-        return own(required(value, self.fields[0], self) if self.fields else value)
+        value = required(value, self.fields[0], self) if self.fields else value
+        return own(unwrapped(value, self))
 
     def lift(self, value: Any) -> Any:
         return self.lift_row(self.row(value))
@@ -85,6 +94,7 @@ def from_function(
     name: str | None = None,
     field: str | None = None,
     grows: bool = False,
+    commutes: bool = False,
 ) -> FunctionMonoid:
     """A monoid out of an associative function of two states, which it must not change, and its identity.
 
@@ -93,7 +103,15 @@ def from_function(
     in a checkpoint, which is restored with the same name only; without one they are told by where they are
     defined and by their code, which another version of Python compiles otherwise. `field` names the element's
     field where elements are mappings. `grows` says that a state takes as much as the elements in it, as a
-    list of them does, so that a window does not keep many of them.
+    list of them does, so that a window does not keep many of them. `commutes` says that the order of the two
+    states does not matter.
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> one = lambda word: frozenset([word])
+    >>> different = monoids.from_function(frozenset.union, frozenset(), lift=one, lower=len)
+    >>> window = AmortizedMTA(different, policies.CountWindow(3))
+    >>> [window.push(word) for word in ("to", "be", "or", "or", "to", "be")]
+    [1, 2, 3, 2, 2, 3]
     """
     return FunctionMonoid(
         combine,
@@ -105,4 +123,112 @@ def from_function(
         name=name,
         field=field,
         grows=grows,
+        commutes=commutes,
     )
+
+
+class FromUfunc(UfuncMonoid):
+    """What `from_ufunc` makes."""
+
+    def __init__(
+        self,
+        ufunc: np.ufunc,
+        identity: Any,
+        *fields: str,
+        lift: Callable[[Any], Any] | None = None,
+        lower: Callable[[Any], Any] | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(*fields)
+        check_name("from_ufunc", name)
+        if not isinstance(ufunc, np.ufunc) or ufunc.nin != 2 or ufunc.nout != 1:
+            raise TypeError(f"from_ufunc takes a ufunc of two inputs and one output, got {ufunc!r}")
+        self.ufunc = ufunc
+        self.commutes = ufunc in SCALAR or ufunc in (np.logaddexp, np.logaddexp2, np.hypot)
+        self.identity = identity
+        self._lift = lift
+        self._lower = lower
+        parts = [ufunc.__name__ if name is None else name, repr(identity), *map(repr, self.fields)]
+        named = (("lift", lift), ("lower", lower)) if name is None else ()
+        parts += [f"{key}={described(function)}" for key, function in named if function is not None]
+        self._text = f"from_ufunc({', '.join(parts)})"
+        self._whole_only = lift is None and not _takes_floats(ufunc)
+        if identity is not None:
+            combine = SCALAR.get(ufunc) or functools.partial(call_ufunc, ufunc)
+            self.combine = combine  # type: ignore[method-assign, assignment]
+
+    def check_row(self, row: Any) -> Any:
+        row = super().check_row(row)
+        if self._lift is not None:
+            self._lift(row)
+        elif self._whole_only and isinstance(row, float):
+            raise TypeError(f"{self!r} takes whole numbers only, got {row!r}")
+        return row
+
+    def lift_row(self, row: Any) -> Any:
+        if self._lift is None:
+            return row
+        state = self._lift(row)
+        state = state.item() if hasattr(state, "item") else state
+        return int(state) if isinstance(state, bool) else state
+
+    def lower(self, state: Any) -> Any:
+        state = super().lower(state)
+        if self._lower is None:
+            return state
+        result = self._lower(state)
+        return result.item() if isinstance(result, np.generic) else result
+
+    def check_columns(self, inputs: Columns) -> Columns:
+        checked = super().check_columns(inputs)
+        if self._lift is not None:
+            self._lift(np.array(checked[0]))
+        elif self._whole_only and checked[0].dtype.kind == "f" and len(checked[0]):
+            raise TypeError(f"{self!r} takes whole numbers only, got {checked[0].tolist()[0]!r} in row 0")
+        return checked
+
+    def lift_columns(self, inputs: Columns) -> Columns:
+        if self._lift is None:
+            return inputs
+        return (settled(np.array(self._lift(np.array(inputs[0])))),)
+
+    def lower_columns(self, states: Columns) -> Any:
+        column = super().lower_columns(states)
+        return column if self._lower is None else self._lower(np.array(column))
+
+    def fingerprint(self) -> str:
+        return self._text
+
+
+def from_ufunc(
+    ufunc: np.ufunc,
+    identity: Any,
+    *,
+    lift: Callable[[Any], Any] | None = None,
+    lower: Callable[[Any], Any] | None = None,
+    field: str | None = None,
+    name: str | None = None,
+) -> FromUfunc:
+    """A monoid over numbers out of an associative ufunc, such as `np.maximum`, `np.gcd` or `np.logaddexp`.
+
+    `identity` is the aggregate of nothing; None where the ufunc has no identity. `lift` and `lower` are
+    applied to a plain value and to a whole column, so write them with NumPy functions or arithmetic.
+    `field` names the element's field where elements are mappings. `name` stands for the functions in a
+    checkpoint, as with `from_function`; a ufunc of `np.frompyfunc` says nothing of what it does, so name it.
+
+    >>> import numpy as np
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> AmortizedMTA(monoids.from_ufunc(np.gcd, 0), policies.CountWindow(2)).slide([12, 18, 27, 5]).tolist()
+    [12, 6, 9, 1]
+    """
+    fields = () if field is None else (field,)
+    return FromUfunc(ufunc, identity, *fields, lift=lift, lower=lower, name=name)
+
+
+def _takes_floats(ufunc: np.ufunc) -> bool:
+    try:
+        with quiet():
+            ufunc(1.0, 1.0)
+    except TypeError:
+        return False
+    return True

@@ -15,7 +15,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mta.monoids.base import ColumnarMonoid, Columns, Monoid
+from mta.monoids.base import ColumnarMonoid, Monoid
+from mta.monoids.columns import Columns
 
 #: whether two states, or two results, are the same but for rounding
 Close: TypeAlias = Callable[[Any, Any], bool]
@@ -82,7 +83,7 @@ def rows_agree(monoid: Monoid, values: Sequence[Any], close: Close) -> None:
 
 def packs(monoid: Monoid, values: Sequence[Any], close: Close) -> None:
     """A state, and the identity, come back from bytes as they went."""
-    from mta.packing import pack, unpack
+    from mta.encoding.packing import pack, unpack
 
     states = [monoid.identity, fold(monoid, [monoid.lift(value) for value in values])]
     for state in states:
@@ -102,7 +103,7 @@ def columns_agree(monoid: Monoid, values: Sequence[Any], close: Close) -> None:
     """Columns give what plain states give: lifted, combined, folded, scanned and lowered."""
     if not isinstance(monoid, ColumnarMonoid):
         return
-    from mta.states import layout_of
+    from mta.core.states import layout_of
 
     layout = layout_of(monoid)
     states = [monoid.lift(value) for value in values]

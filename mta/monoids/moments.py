@@ -7,13 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from mta.monoids.base import Array, ColumnarMonoid, Columns, numeric_column
+from mta.monoids.base import LOST, ColumnarMonoid
+from mta.monoids.columns import Array, Columns, check_numbers, is_finite, numeric_column
 from mta.monoids.ufuncs import Sum, quiet
 
 _SUM = Sum()
 
 #: the greatest number that `exp` makes a float of: a mean of logs may be rounded to one beyond
 _LARGEST_LOG = 709.782712893384
+
+#: What is left of a sum of squares after a subtraction is rounding, if it is less than this part of it.
+_LEAST_LEFT = 1e-7
 
 #: The first whole numbers, to be shared: longer runs make their own.
 _COUNTING = np.arange(1, (1 << 14) + 1)
@@ -47,10 +51,16 @@ def _all_ones(counts: Array) -> bool:
 
 
 class Mean(ColumnarMonoid):
-    """The arithmetic mean; NaN of nothing. A state is (count, sum), the sum of whole numbers is exact."""
+    """The arithmetic mean; NaN of nothing. A state is (count, sum), the sum of whole numbers is exact.
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> AmortizedMTA(monoids.Mean(), policies.CountWindow(2)).slide([3, 1, 4]).tolist()
+    [3.0, 2.0, 2.5]
+    """
 
     identity: tuple[int, int | float] = (0, 0)
     width = 2
+    commutes = invertible = True
 
     def lift_row(self, row: Any) -> Any:
         return (1, row)
@@ -58,8 +68,10 @@ class Mean(ColumnarMonoid):
     def combine(self, older: Any, younger: Any) -> Any:
         return (older[0] + younger[0], older[1] + younger[1])
 
-    def inverse(self, state: Any) -> Any:
-        return (-state[0], -state[1])
+    def without(self, state: Any, older: Any) -> Any:
+        if not is_finite(state[1]):
+            return LOST
+        return (state[0] - older[0], state[1] - older[1])
 
     def lower(self, state: Any) -> Any:
         count, total = state
@@ -70,6 +82,9 @@ class Mean(ColumnarMonoid):
 
     def combine_columns(self, older: Columns, younger: Columns) -> Columns:
         return (older[0] + younger[0], *_SUM.combine_columns(older[1:], younger[1:]))
+
+    def check_states(self, states: Columns) -> None:
+        check_numbers(states, self)
 
     def lower_columns(self, states: Columns) -> Any:
         counts, totals = states
@@ -87,7 +102,12 @@ class Mean(ColumnarMonoid):
 
 
 class GeometricMean(Mean):
-    """The geometric mean of numbers of at least 0; NaN of nothing. A state is (count, sum of logs)."""
+    """The geometric mean of numbers of at least 0; NaN of nothing. A state is (count, sum of logs).
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> AmortizedMTA(monoids.GeometricMean(), policies.CountWindow(2)).slide([0, 2, 8]).round(9).tolist()
+    [0.0, 0.0, 4.0]
+    """
 
     identity = (0, 0.0)
 
@@ -131,6 +151,7 @@ class _StdDev(ColumnarMonoid):
 
     identity = (0, 0.0, 0.0)
     width = 3
+    commutes = invertible = True
 
     #: what is taken off the count before the sum of squares is divided by it
     freedom: int
@@ -150,6 +171,20 @@ class _StdDev(ColumnarMonoid):
         delta = other - mean
         shift = delta * (m / total)
         return (total, mean + shift, squares + more + delta * shift * n)
+
+    def without(self, state: Any, older: Any) -> Any:
+        total, mean, squares = state
+        m, other, more = older
+        n = total - m
+        if not n:
+            return self.identity
+        if not math.isfinite(squares):
+            return LOST
+        delta = other - mean
+        left = squares - more - delta * delta * (m * total / n)
+        if left < squares * _LEAST_LEFT:
+            return LOST
+        return (n, mean - delta * m / n, left)
 
     def lower(self, state: Any) -> Any:
         count, _, squares = state
@@ -178,6 +213,9 @@ class _StdDev(ColumnarMonoid):
             delta += squares
             delta += more
         return (total, shift, delta)
+
+    def check_states(self, states: Columns) -> None:
+        check_numbers(states, self)
 
     def lower_columns(self, states: Columns) -> Any:
         with quiet():
@@ -234,12 +272,22 @@ def _scan_elements(states: Columns) -> Columns | None:
 
 
 class SampleStdDev(_StdDev):
-    """The standard deviation of a sample (n - 1); NaN of fewer than two elements."""
+    """The standard deviation of a sample (n - 1); NaN of fewer than two elements.
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> AmortizedMTA(monoids.SampleStdDev(), policies.CountWindow(3)).slide([3, 1, 5, 9]).tolist()
+    [nan, 1.4142135623730951, 2.0, 4.0]
+    """
 
     freedom = 1
 
 
 class PopulationStdDev(_StdDev):
-    """The standard deviation of a population (n); NaN of nothing."""
+    """The standard deviation of a population (n); NaN of nothing.
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> AmortizedMTA(monoids.PopulationStdDev(), policies.CountWindow(2)).slide([3, 1, 9]).tolist()
+    [0.0, 1.0, 4.0]
+    """
 
     freedom = 0

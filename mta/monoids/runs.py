@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, TypeAlias
 
-from mta.monoids.base import Monoid, number, required
+from mta.monoids.base import Monoid, required
+from mta.monoids.columns import number
 
 
 class LongestRun(NamedTuple):
-    """Where a run starts and ends, the interval between, and its number of elements; None for no run."""
+    """Where a run starts and ends, the interval between, and its number of elements; None for no run.
+
+    >>> from mta.monoids import LongestRun
+    >>> LongestRun(start=10, end=30, interval=20, count=3).count
+    3
+    """
 
     start: int | float | None
     end: int | float | None
@@ -28,6 +34,13 @@ class LongestIncreasingRun(Monoid):
     An element is a number, or a pair (time, number); with fields it is a mapping, as for
     `LongestIncreasingRun("value")` or `LongestIncreasingRun("value", time="ts")`. With times a run starts
     and ends at times, without at positions, counted from the first element of the window.
+
+    >>> from mta import AmortizedMTA, monoids
+    >>> window = AmortizedMTA(monoids.LongestIncreasingRun("load", time="ts"))
+    >>> for ts, load in ((10, 5), (20, 1), (30, 4), (40, 9), (50, 2)):
+    ...     window.insert({"ts": ts, "load": load})
+    >>> window.query()
+    LongestRun(start=20, end=40, interval=20, count=3)
     """
 
     identity: RunState = (0, None, None, 0, 0, 0, 0, None, None, None, None)
@@ -44,11 +57,14 @@ class LongestIncreasingRun(Monoid):
         if self.fields:
             inputs = [required(value, field, self) for field in self.fields]
             value = (inputs[1], inputs[0]) if len(inputs) == 2 else inputs[0]
-        if not isinstance(value, (tuple, list)):
-            return number(value, self)
-        if len(value) != 2:
-            raise TypeError(f"{self!r} takes a number or a pair (time, number), got {value!r}")
-        return (number(value[0], self), number(value[1], self))
+        return self.check_row(value)
+
+    def check_row(self, row: Any) -> Any:
+        if not isinstance(row, (tuple, list)):
+            return number(row, self)
+        if len(row) != 2:
+            raise TypeError(f"{self!r} takes a number or a pair (time, number), got {row!r}")
+        return (number(row[0], self), number(row[1], self))
 
     def lift(self, value: Any) -> RunState:
         return self.lift_row(self.row(value))
@@ -88,7 +104,13 @@ class LongestIncreasingRun(Monoid):
         return LongestRun(start, end, end - start, count)
 
     def unpack(self, packed: Any) -> RunState:
-        return tuple(packed)
+        n, first, last, head, tail, best, at, *times = state = tuple(packed)
+        if len(times) != 4 or any(type(count) is not int for count in (n, head, tail, best, at)):
+            raise TypeError(f"{self!r} has no such state: {packed!r}")
+        for each in (first, last, *times):
+            if each is not None:
+                number(each, self)
+        return state
 
     def fingerprint(self) -> str:
         names = [repr(self.fields[0])] if self.fields else []

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgpack
 
-from mta.monoids.base import number
+from mta.monoids.columns import number
 from mta.monoids.values import ValueMonoid, canonical, digest
 
 
@@ -30,8 +30,9 @@ def _library() -> Any:
     return datasketches
 
 
-class _Sketch(ValueMonoid):
+class Sketch(ValueMonoid):
     identity = None
+    commutes = True
 
     def __init__(self, *fields: str) -> None:
         super().__init__(*fields)
@@ -67,11 +68,17 @@ class _Sketch(ValueMonoid):
     def from_bytes(self, data: bytes) -> Any: ...
 
 
-class DistinctCount(_Sketch):
+class DistinctCount(Sketch):
     """How many different elements there are, about: str, bytes, numbers or tuples of them.
 
     A CPC sketch with 2**lg_k rows: 12, the default, errs by about 1 %. Its estimate depends on the elements
     alone and not on how a window was cut into parts.
+
+    >>> from mta import AmortizedMTA, monoids
+    >>> window = AmortizedMTA(monoids.DistinctCount())
+    >>> window.extend([f"user {i % 3}" for i in range(100)])
+    >>> round(window.query())
+    3
     """
 
     def __init__(self, *fields: str, lg_k: int = 12) -> None:
@@ -107,11 +114,17 @@ class DistinctCount(_Sketch):
         return _library().cpc_sketch.deserialize(data)
 
 
-class Quantiles(_Sketch):
+class Quantiles(Sketch):
     """The values below which given shares of the numbers lie, about, as {share: value}; NaN of nothing.
 
     A KLL sketch: with k = 200, the default, the rank of a value is within 1.7 % in 99 of 100 cases, and
     exact for small windows.
+
+    >>> from mta import AmortizedMTA, monoids
+    >>> window = AmortizedMTA(monoids.Quantiles(q=[0.5, 0.9]))
+    >>> window.extend(range(1, 101))
+    >>> window.query()
+    {0.5: 50.0, 0.9: 90.0}
     """
 
     def __init__(self, *fields: str, q: float | Iterable[float] = (0.25, 0.5, 0.75), k: int = 200) -> None:
@@ -149,12 +162,18 @@ class Quantiles(_Sketch):
         return _library().kll_doubles_sketch.deserialize(data)
 
 
-class HeavyHitters(_Sketch):
+class HeavyHitters(Sketch):
     """The most frequent elements and how often they occur, about, as a list of (element, estimate).
 
     At most `top` of them, the most frequent first. Counts are exact up to 0.75 · 2**lg_size different
     elements; beyond that an estimate is too high by at most 3.5 / 2**lg_size of the length of the window.
     Elements are str, bytes or 64-bit numbers.
+
+    >>> from mta import AmortizedMTA, monoids
+    >>> window = AmortizedMTA(monoids.HeavyHitters(top=2))
+    >>> window.extend(list("mississippi"))
+    >>> window.query()
+    [('i', 4), ('s', 4)]
     """
 
     def __init__(self, *fields: str, top: int = 10, lg_size: int = 10) -> None:

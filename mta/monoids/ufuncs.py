@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from mta.functions import check_name, described
-from mta.monoids.base import Array, ColumnarMonoid, Columns, alike, column_of
+from mta.monoids.base import LOST, ColumnarMonoid
+from mta.monoids.columns import Array, Columns, alike, check_numbers, column_of, is_finite
 
 _WORD = 2**63
 
@@ -47,14 +47,14 @@ def _as_float(value: Any) -> float:
         return math.inf if value > 0 else -math.inf
 
 
-def _call(ufunc: np.ufunc, older: Any, younger: Any) -> Any:
+def call_ufunc(ufunc: np.ufunc, older: Any, younger: Any) -> Any:
     result = ufunc(older, younger)
     result = result.item() if isinstance(result, np.generic) else result
     return int(result) if isinstance(result, bool) else result
 
 
 #: the same operation on plain numbers, without NumPy's price for a single value
-_SCALAR: dict[np.ufunc, Callable[[Any, Any], Any]] = {
+SCALAR: dict[np.ufunc, Callable[[Any, Any], Any]] = {
     np.add: operator.add,
     np.multiply: _times,
     np.maximum: max,
@@ -98,6 +98,7 @@ class UfuncMonoid(ColumnarMonoid):
     """
 
     ufunc: np.ufunc
+    commutes = True
 
     def combine(self, older: Any, younger: Any) -> Any:
         if older is None or younger is None:
@@ -106,13 +107,17 @@ class UfuncMonoid(ColumnarMonoid):
 
     def combine_values(self, older: Any, younger: Any) -> Any:
         """`combine`, of two states of something."""
-        scalar = _SCALAR.get(self.ufunc)
-        return scalar(older, younger) if scalar else _call(self.ufunc, older, younger)
+        scalar = SCALAR.get(self.ufunc)
+        return scalar(older, younger) if scalar else call_ufunc(self.ufunc, older, younger)
 
     def lower(self, state: Any) -> Any:
         if type(state) is int and not -_WORD <= state < _WORD:
             raise OverflowError(self._beyond(state, ""))
         return state
+
+    def check_states(self, states: Columns) -> None:
+        if not self._takes_objects():
+            check_numbers(states, self)
 
     def lift_columns(self, inputs: Columns) -> Columns:
         return inputs
@@ -129,33 +134,30 @@ class UfuncMonoid(ColumnarMonoid):
 
     def combine_columns(self, older: Columns, younger: Columns) -> Columns:
         a, b = alike((*older, *younger))
-        if not self._pair_fits(a, b):
-            return (_settled(self._exact()(a.astype(object), b.astype(object))),)
         with quiet():
-            return (_settled(self.ufunc(a, b)),)
+            if not self._pair_fits(a, b):
+                return (settled(self._exact()(a.astype(object), b.astype(object))),)
+            return (settled(self.ufunc(a, b)),)
 
     def prefix_columns(self, states: Columns) -> Columns:
         (column,) = states
-        if not self._run_fits(column):
-            return (_settled(self._exact().accumulate(column.astype(object), dtype=object)),)
         with quiet():
-            return (_settled(self.ufunc.accumulate(column)),)
+            if not self._run_fits(column):
+                return (settled(self._exact().accumulate(column.astype(object), dtype=object)),)
+            return (settled(self.ufunc.accumulate(column)),)
 
     def suffix_columns(self, states: Columns) -> Columns:
         # The flipped scan gets younger before older, which only matters to an operator that does not commute.
-        if not self._commutes():
+        if not self.commutes:
             return super().suffix_columns(states)
         return (self.prefix_columns((states[0][::-1],))[0][::-1],)
 
     def fold_columns(self, states: Columns) -> Columns:
         (column,) = states
-        if not self._run_fits(column):
-            return (column_of([functools.reduce(self.combine_values, column.tolist())]),)
         with quiet():
-            return (_settled(self.ufunc.reduce(column, keepdims=True)),)
-
-    def _commutes(self) -> bool:
-        return self.ufunc in _SCALAR or self.ufunc in (np.logaddexp, np.logaddexp2, np.hypot)
+            if not self._run_fits(column):
+                return (column_of([functools.reduce(self.combine_values, column.tolist())]),)
+            return (settled(self.ufunc.reduce(column, keepdims=True)),)
 
     def _pair_fits(self, a: Array, b: Array) -> bool:
         if a.dtype == object or b.dtype == object or self._takes_objects():
@@ -186,7 +188,7 @@ class UfuncMonoid(ColumnarMonoid):
         )
 
 
-def _settled(column: Array) -> Array:
+def settled(column: Array) -> Array:
     """The column as int64, float64, or objects that are not all of one of the two."""
     kind = column.dtype.kind
     if kind == "O":
@@ -198,16 +200,21 @@ class Count(UfuncMonoid):
     """How many elements there are, whatever they are.
 
     `Count("x")` is SQL's COUNT(x) to whoever knows nulls, as `rolling` does; a window has none to leave out.
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> AmortizedMTA(monoids.Count(), policies.TimeWindow(10)).slide(["a", "b", "c"], [0, 9, 11]).tolist()
+    [1, 2, 2]
     """
 
     ufunc = np.add
     identity = 0
+    invertible = True
 
     def combine(self, older: Any, younger: Any) -> Any:
         return older + younger
 
-    def inverse(self, state: Any) -> Any:
-        return -state
+    def without(self, state: Any, older: Any) -> Any:
+        return state - older
 
     def check_row(self, row: Any) -> Any:  # noqa: ARG002
         return 1
@@ -223,20 +230,31 @@ class Count(UfuncMonoid):
 
 
 class Sum(UfuncMonoid):
-    """The sum; of whole numbers it is exact."""
+    """The sum; of whole numbers it is exact.
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> AmortizedMTA(monoids.Sum(), policies.CountWindow(2)).slide([3, 1, 4, 1.5]).tolist()
+    [3.0, 4.0, 5.0, 5.5]
+    """
 
     ufunc = np.add
     identity = 0
+    invertible = True
 
     def combine(self, older: Any, younger: Any) -> Any:
         return older + younger
 
-    def inverse(self, state: Any) -> Any:
-        return -state
+    def without(self, state: Any, older: Any) -> Any:
+        return state - older if is_finite(state) else LOST
 
 
 class Product(UfuncMonoid):
-    """The product; of whole numbers it is exact."""
+    """The product; of whole numbers it is exact.
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> AmortizedMTA(monoids.Product(), policies.CountWindow(2)).slide([3, 2, 0, 7]).tolist()
+    [3, 6, 0, 0]
+    """
 
     ufunc = np.multiply
     identity = 1
@@ -246,7 +264,12 @@ class Product(UfuncMonoid):
 
 
 class Min(UfuncMonoid):
-    """The least element; None of nothing."""
+    """The least element; None of nothing.
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> AmortizedMTA(monoids.Min(), policies.CountWindow(2)).slide([3, 1, 4, 5]).tolist()
+    [3, 1, 1, 4]
+    """
 
     ufunc = np.minimum
 
@@ -257,7 +280,12 @@ class Min(UfuncMonoid):
 
 
 class Max(UfuncMonoid):
-    """The greatest element; None of nothing."""
+    """The greatest element; None of nothing.
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> AmortizedMTA(monoids.Max("temp"), policies.CountWindow(2)).slide({"temp": [3, 1, 4, 1]}).tolist()
+    [3, 3, 4, 4]
+    """
 
     ufunc = np.maximum
 
@@ -265,104 +293,3 @@ class Max(UfuncMonoid):
         if older is None or younger is None:
             return younger if older is None else older
         return younger if younger > older else older
-
-
-class FromUfunc(UfuncMonoid):
-    """What `from_ufunc` makes."""
-
-    def __init__(
-        self,
-        ufunc: np.ufunc,
-        identity: Any,
-        *fields: str,
-        lift: Callable[[Any], Any] | None = None,
-        lower: Callable[[Any], Any] | None = None,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(*fields)
-        check_name("from_ufunc", name)
-        if not isinstance(ufunc, np.ufunc) or ufunc.nin != 2 or ufunc.nout != 1:
-            raise TypeError(f"from_ufunc takes a ufunc of two inputs and one output, got {ufunc!r}")
-        self.ufunc = ufunc
-        self.identity = identity
-        self._lift = lift
-        self._lower = lower
-        parts = [ufunc.__name__ if name is None else name, repr(identity), *map(repr, self.fields)]
-        named = (("lift", lift), ("lower", lower)) if name is None else ()
-        parts += [f"{key}={described(function)}" for key, function in named if function is not None]
-        self._text = f"from_ufunc({', '.join(parts)})"
-        self._whole_only = lift is None and not _takes_floats(ufunc)
-        if identity is not None:
-            combine = _SCALAR.get(ufunc) or functools.partial(_call, ufunc)
-            self.combine = combine  # type: ignore[method-assign, assignment]
-
-    def check_row(self, row: Any) -> Any:
-        row = super().check_row(row)
-        if self._lift is not None:
-            self._lift(row)
-        elif self._whole_only and isinstance(row, float):
-            raise TypeError(f"{self!r} takes whole numbers only, got {row!r}")
-        return row
-
-    def lift_row(self, row: Any) -> Any:
-        if self._lift is None:
-            return row
-        state = self._lift(row)
-        state = state.item() if hasattr(state, "item") else state
-        return int(state) if isinstance(state, bool) else state
-
-    def lower(self, state: Any) -> Any:
-        state = super().lower(state)
-        if self._lower is None:
-            return state
-        result = self._lower(state)
-        return result.item() if isinstance(result, np.generic) else result
-
-    def check_columns(self, inputs: Columns) -> Columns:
-        checked = super().check_columns(inputs)
-        if self._lift is not None:
-            self._lift(np.array(checked[0]))
-        elif self._whole_only and checked[0].dtype.kind == "f" and len(checked[0]):
-            raise TypeError(f"{self!r} takes whole numbers only, got {checked[0].tolist()[0]!r} in row 0")
-        return checked
-
-    def lift_columns(self, inputs: Columns) -> Columns:
-        if self._lift is None:
-            return inputs
-        return (_settled(np.array(self._lift(np.array(inputs[0])))),)
-
-    def lower_columns(self, states: Columns) -> Any:
-        column = super().lower_columns(states)
-        return column if self._lower is None else self._lower(np.array(column))
-
-    def fingerprint(self) -> str:
-        return self._text
-
-
-def from_ufunc(
-    ufunc: np.ufunc,
-    identity: Any,
-    *,
-    lift: Callable[[Any], Any] | None = None,
-    lower: Callable[[Any], Any] | None = None,
-    field: str | None = None,
-    name: str | None = None,
-) -> FromUfunc:
-    """A monoid over numbers out of an associative ufunc, such as `np.maximum`, `np.gcd` or `np.logaddexp`.
-
-    `identity` is the aggregate of nothing; None where the ufunc has no identity. `lift` and `lower` are
-    applied to a plain value and to a whole column, so write them with NumPy functions or arithmetic.
-    `field` names the element's field where elements are mappings. `name` stands for the functions in a
-    checkpoint, as with `from_function`; a ufunc of `np.frompyfunc` says nothing of what it does, so name it.
-    """
-    fields = () if field is None else (field,)
-    return FromUfunc(ufunc, identity, *fields, lift=lift, lower=lower, name=name)
-
-
-def _takes_floats(ufunc: np.ufunc) -> bool:
-    try:
-        with quiet():
-            ufunc(1.0, 1.0)
-    except TypeError:
-        return False
-    return True

@@ -15,10 +15,11 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
-from mta.attempts import AttemptHold
+from mta.durability.attempts import AttemptHold
+from mta.durability.coding import pack_version, unpack_version
+from mta.durability.manifest import DOCUMENTS, Version
+from mta.encoding.packing import pack
 from mta.errors import PageCorrupt, PagesLost
-from mta.manifest import DOCUMENTS, Version, pack_version, unpack_version
-from mta.packing import pack
 from spark_integration.streaming.schema import RowSchema, concatenated
 from spark_integration.streaming.sorting import MemoryRun, Order, Run, merged
 from stores import Store, page_key
@@ -181,7 +182,7 @@ class Backlog:
             epoch, table = self._write([packed])[0]
             named.append((epoch, table))
         version = self._version(number, named)
-        if self._hold.wrote:
+        if self._hold.claimed:
             assert version is not None
             self._hold.commit(version, "rows", "watermark")
         if not inline and not named and version is None:
@@ -189,7 +190,7 @@ class Backlog:
         return [self._next, None if version is None else pack_version(version), table, inline], version
 
     def _version(self, number: int, named: list[tuple[int, int]]) -> Version | None:
-        if self._base is None and not self._hold.wrote:
+        if self._base is None and not self._hold.claimed:
             return None
         assert self._hold.extents is not None
         return Version(
@@ -198,7 +199,7 @@ class Backlog:
 
     def give_up(self) -> None:
         """Deletes what was written, of which nothing will count."""
-        if self._hold.wrote:
+        if self._hold.claimed:
             self._hold.let_go()
 
     def _store_held(self) -> None:

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-from mta.attempts import retire
-from spark_integration.failures import said_in_one_line
-from spark_integration.metrics import STREAM_SUMS, Meter
-from spark_integration.signals import HangUp
+from mta.durability.attempts import retire
+from spark_integration.running.hang_up import HangUp
+from spark_integration.running.messages import said_in_one_line
+from spark_integration.running.metering import STREAM_SUMS, Meter
 from spark_integration.streaming.backlog import has_rows
 from spark_integration.streaming.identity import decode_identity
 from spark_integration.streaming.packing import PLACE, QUERY_KEY, ROWS, packed_counts

@@ -13,10 +13,10 @@ from hashlib import blake2b
 import msgpack
 from pyspark.sql import types as sql
 
-from mta.packing import pack
-from spark_integration.columns import Input
+from mta.encoding.packing import pack
+from spark_integration.aggregates.inputs import Input
+from spark_integration.call.plan import Plan
 from spark_integration.errors import RollingError
-from spark_integration.program import Plan
 from spark_integration.streaming.schema import (
     RowSchema,
     changed_type,

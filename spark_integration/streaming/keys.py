@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mta.encoding.packing import pack as pack_value
 from mta.monoids.base import Array
-from mta.packing import pack as pack_value
-from spark_integration.columns import Input
+from spark_integration.aggregates.inputs import Input
 
 
 def groups(batch: pa.RecordBatch, keys: Sequence[Input]) -> Iterator[tuple[bytes, pa.RecordBatch]]:
@@ -80,6 +80,8 @@ def canonical(value: Any) -> Any:
         return "NaN" if value != value else value + 0.0
     if isinstance(value, dict):
         return [canonical(item) for item in value.values()]
+    if isinstance(value, list) and value and isinstance(value[0], tuple):  # a map, whose order means nothing
+        return sorted(([canonical(item) for item in entry] for entry in value), key=pack_value)
     if isinstance(value, (list, tuple)):
         return [canonical(item) for item in value]
     if isinstance(value, Decimal):

@@ -15,8 +15,8 @@ from pyspark import TaskContext
 from pyspark.sql import types as sql
 
 from mta.monoids.base import Array
-from spark_integration.columns import Input
-from spark_integration.metrics import STREAM_SUMS, Meter
+from spark_integration.aggregates.inputs import Input
+from spark_integration.running.metering import STREAM_SUMS, Meter
 from spark_integration.streaming.keys import groups
 from spark_integration.streaming.schema import concatenated, deserialized, serialized
 

@@ -8,21 +8,23 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import types as sql
 
-from spark_integration.columns import Input
+from spark_integration.aggregates.inputs import Input
+from spark_integration.aggregates.types import arrow_type
+from spark_integration.call.frames import clock_of, span_of
+from spark_integration.call.naming import numbered
+from spark_integration.call.plan import Plan
+from spark_integration.call.planning import with_results
+from spark_integration.call.workers import for_workers
 from spark_integration.errors import RollingError, StoreNotUsable
-from spark_integration.frames import clock_of, span_of
-from spark_integration.metrics import STREAM_SUMS, Metrics
-from spark_integration.naming import numbered
-from spark_integration.planning import with_results
-from spark_integration.program import Plan
-from spark_integration.results import arrow_type
-from spark_integration.storage import embedded_in
+from spark_integration.metrics import Metrics
+from spark_integration.running.metering import STREAM_SUMS
+from spark_integration.running.storage import embedded_in
 from spark_integration.streaming.function import StreamFunction
 from spark_integration.streaming.identity import identity_of
 from spark_integration.streaming.packing import COUNTS, KEY, ROWS, pack, packed_schema, unpack
 from spark_integration.streaming.schema import RowSchema, arrow_schema, column_name
 from spark_integration.streaming.task import StreamPlan
-from spark_integration.workers import for_workers
+from stores import store_class
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -167,21 +169,20 @@ def _event_time(schema: sql.StructType, plan: Plan) -> sql.StructField | None:
 
 
 def _check_durable(store: str, several_processes: bool) -> None:
-    if store.startswith("memory:"):
-        raise StoreNotUsable(
-            'store="memory:" is gone with its process, and the windows of a stream must stay'
-        )
     directory = embedded_in(store)
-    if directory is None:
-        return
-    if not directory.parts:
+    if directory is not None and not directory.parts:
         raise StoreNotUsable(
             'store="rocksdb" is a directory of one task, and the windows of a stream must stay: give a '
             "directory, as in rocksdb:///var/lib/windows, or the URL of a server"
         )
-    if several_processes:
+    kind = store_class(store)
+    if kind.local:
         raise StoreNotUsable(
-            f"store={store!r} is a directory of one host, and this query's tasks may run on any executor: "
+            f"store={store!r} is gone with its process, and the windows of a stream must stay"
+        )
+    if several_processes and not kind.shared_across_hosts:
+        raise StoreNotUsable(
+            f"store={store!r} is on one host, and this query's tasks may run on any executor: "
             "give the URL of a server, as in redis://host:6379/0"
         )
 

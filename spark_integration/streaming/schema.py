@@ -10,9 +10,9 @@ import msgpack
 import pyarrow as pa
 from pyspark.sql import types as sql
 
-from mta.packing import pack
+from mta.encoding.packing import pack
+from spark_integration.aggregates.types import arrow_type
 from spark_integration.errors import RollingError
-from spark_integration.results import arrow_type
 
 #: Whole numbers, from the narrowest to the widest.
 _WHOLE = (sql.ByteType, sql.ShortType, sql.IntegerType, sql.LongType)

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mta.monoids.base import Array
-from spark_integration.chunks import TIME, Times
-from spark_integration.columns import Input, in_total_order
-from spark_integration.frames import Clock
+from spark_integration.aggregates.inputs import Input, in_total_order
+from spark_integration.call.frames import Clock
+from spark_integration.partition.times import TIME, Times
 from spark_integration.streaming.schema import concatenated
 
 #: Rows of runs are merged until so many bytes of them are in memory, unless more of them overlap.

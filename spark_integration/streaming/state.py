@@ -12,8 +12,8 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from mta import packing
-from mta.columns import decode_column, encode_column
+from mta.encoding import packing
+from mta.encoding.columns import decode_column, encode_column
 from mta.monoids.base import Array
 from spark_integration.errors import RollingError
 

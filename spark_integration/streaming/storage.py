@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import parse_qs, urlsplit
 
 from pyspark import TaskContext
 
-from spark_integration.storage import embedded_in
-from stores import Store, open_store
+from spark_integration.running.storage import embedded_at, embedded_in
+from stores import Store, open_store, store_class
 
 #: Pages of an attempt that came to nothing may be cleared away after so many seconds.
 LEASE = 3600.0
@@ -73,7 +73,7 @@ class _Shelf:
     def _take(self, url: str, options: Mapping[str, Any]) -> Store:
         with self._lock:
             store, users, _ = self._directories.get(url) or (
-                open_store(url, **{"patience": PATIENCE, **options}),
+                open_store(url, **{**_patience(url), **options}),
                 0,
                 0.0,
             )
@@ -102,6 +102,12 @@ class _Shelf:
                     return
 
 
+def _patience(url: str) -> dict[str, float]:
+    """An option for stores that have it, unless the URL says it."""
+    told = "patience" in parse_qs(urlsplit(url).query)
+    return {"patience": PATIENCE} if "patience" in store_class(url).known_options and not told else {}
+
+
 SHELF = _Shelf()
 
 
@@ -110,4 +116,4 @@ def partition_url(url: str, place: Place) -> str:
     directory = embedded_in(url)
     if directory is None:
         return url
-    return f"rocksdb://{quote(str(directory / place.query / str(place.partition)))}"
+    return embedded_at(url, directory / place.query / str(place.partition))

@@ -6,26 +6,31 @@ import math
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from mta import AmortizedMTA, LogMTA
-from mta.attempts import AttemptHold, retire
 from mta.checks import COLUMN_PAGE, OBJECT_PAGE
-from mta.manifest import Version, pack_version, unpack_version
+from mta.durability.attempts import AttemptHold, retire
+from mta.durability.coding import pack_version, unpack_version
+from mta.durability.manifest import Version
 from mta.monoids.base import Array
 from mta.versioned import open_version, save_version
-from spark_integration.chunks import Chunk, Times, chunks
-from spark_integration.failures import Blame
-from spark_integration.frames import Clock
-from spark_integration.group import SHORT_WINDOW, Group
-from spark_integration.metrics import Meter
-from spark_integration.peers import Peers
-from spark_integration.program import Plan, Program, Results, programs, without_nulls
-from spark_integration.storage import _directory_name, _local_directory
+from spark_integration.aggregates.predicates import without_nulls
+from spark_integration.aggregates.programs import Program
+from spark_integration.aggregates.results import Results
+from spark_integration.call.frames import Clock
+from spark_integration.call.plan import Plan
+from spark_integration.partition.blame import Blame
+from spark_integration.partition.chunks import Chunk, chunks
+from spark_integration.partition.emitter import Appender, Emitter
+from spark_integration.partition.group import SHORT_WINDOW, Group
+from spark_integration.partition.task import run
+from spark_integration.partition.times import Times
+from spark_integration.running.metering import Meter
+from spark_integration.running.storage import spool_file
 from spark_integration.streaming.backlog import HELD_ROWS, Backlog, Held
 from spark_integration.streaming.identity import Identity
 from spark_integration.streaming.schema import RowSchema, concatenated
@@ -40,7 +45,6 @@ from spark_integration.streaming.state import (
     unpack_rows,
 )
 from spark_integration.streaming.storage import LEASE, Place
-from spark_integration.task import Appender, run
 from stores import Store, StoreError
 
 
@@ -66,10 +70,10 @@ class Tools:
     def __init__(self, stream: StreamPlan) -> None:
         plan = stream.plan
         self.stream, self.plan = stream, plan
-        self.programs = programs(plan)
+        self.programs = plan.programs()
         self.policies = [without_nulls(plan.frame.policy, program.monoid) for program in self.programs]
         self.blame = Blame(plan.keys, plan.order)
-        self.appender = Appender(Results(plan), self.blame)
+        self.appender = Appender(Results(plan.aggregates, plan.zone), self.blame)
         self.order = Order(plan.order, stream.clock)
         wanted = {source.index for program in self.programs for source in program.inputs}
         self.wanted = sorted(wanted | {plan.order[0].index})
@@ -104,7 +108,7 @@ class KeyTask:
     def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Takes in the rows of the key, and gives those that are complete with their aggregates."""
         untimed: list[pa.RecordBatch] = []
-        with Spills(_spool) as spills:
+        with Spills(spool_file) as spills:
             runs = self._taken_in(batches, untimed, spills)
             if self._backlog is None:
                 ready = merged(runs, self._tools.order)
@@ -164,24 +168,16 @@ class KeyTask:
     def _slid(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Sorted rows, with the aggregates of their windows."""
         plan, appender = self._tools.plan, self._tools.appender
-        peers = Peers(_spool) if plan.frame.peers else None
+        emitter = Emitter(appender, spool_file if plan.frame.peers else None)
         try:
             for chunk, last in chunks(batches, self._tools.wanted):
                 times = Times(chunk.columns[plan.order[0].index], self._tools.stream.clock).values
                 results = self._slide(chunk, times if plan.frame.clock is not None else None)
                 self._state.youngest = times[-1].item()
-                if peers is None:
-                    yield from appender.appended(chunk, 0, chunk.rows, results)
-                    continue
                 changed = np.zeros(chunk.rows, dtype=bool)
-                released, start, stop, results = peers.settle(chunk, changed, times, results, last)
-                if released is not None:
-                    yield from appender.repeated(peers.release(), released)
-                yield from appender.appended(chunk, start, stop, results)
-                peers.hold(chunk, stop)
+                yield from emitter.emitted(chunk, changed, times, results, last)
         finally:
-            if peers is not None:
-                peers.close()
+            emitter.close()
 
     def _slide(self, chunk: Chunk, times: Array | None) -> dict[str, Any]:
         results: dict[str, Any] = {}
@@ -266,7 +262,7 @@ class KeyTask:
         """Removes what attempts at the windows of this key have left that are surely gone."""
         for name, hold in self._holds.items():
             if hold.beside_gone:
-                from mta.operations import collect_window  # which few tasks need
+                from mta.durability.operations import collect_window  # which few tasks need
 
                 with suppress(StoreError):
                     collect_window(self._store, name)
@@ -279,11 +275,11 @@ class KeyTask:
                 return packed
             group.move()
         hold, window = self._holds[name], group.window
-        asked, hits = window._pages.asked, window._pages.hits
+        asked, hits = window.pages_read
         self._meter.add("cache_hits", hits)
         self._meter.add("cache_misses", asked - hits)
-        version = save_version(window, hold, self._place.batch)
-        if hold.wrote:
+        version = save_version(window, self._place.batch)
+        if hold.claimed:
             self._is_stored(name)
         return ["window", window.page_size, pack_version(version)]
 
@@ -308,9 +304,3 @@ class KeyTask:
     def empty(self) -> bool:
         """Whether the key has had no row with a result yet, and none waits."""
         return self._state.youngest is None and not self._backlog
-
-
-def _spool() -> Path:
-    root = _local_directory()
-    root.mkdir(parents=True, exist_ok=True)
-    return root / f"{_directory_name()}.arrow"

@@ -15,11 +15,12 @@ from dataclasses import replace
 
 from couchbase.exceptions import CasMismatchException, DocumentNotFoundException
 
-from stores.base import StoreError, StoreUnavailable
 from stores.couchbase import keys
-from stores.couchbase.client import CHUNK_BYTES, Client, Documents
+from stores.couchbase.client import CHUNK_BYTES, Client
+from stores.couchbase.documents import Documents
 from stores.couchbase.heads import MOST_PIECES, NONCE_LENGTH, Attempt, Head, decode_head, encode_head
 from stores.couchbase.lists import Lists
+from stores.errors import StoreError, StoreUnavailable
 
 PIECE_BYTES = CHUNK_BYTES
 LATE_SECONDS = 120.0  # how long a network may hold a write before it arrives

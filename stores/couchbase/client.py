@@ -10,30 +10,17 @@ from typing import Any, TypeVar, cast
 
 from couchbase.exceptions import (
     CasMismatchException,
-    CouchbaseException,
     DocumentExistsException,
     DocumentNotFoundException,
     RequestCanceledException,
 )
-from couchbase.kv_range_scan import PrefixScan
-from couchbase.options import (
-    AppendOptions,
-    ExistsMultiOptions,
-    GetMultiOptions,
-    GetOptions,
-    InsertOptions,
-    RemoveMultiOptions,
-    RemoveOptions,
-    ReplaceOptions,
-    ScanOptions,
-    UpsertMultiOptions,
-)
 
-from stores.base import StoreError
-from stores.couchbase.connection import Connection, Connector
-from stores.couchbase.errors import gave_up, passes, refusal
+from stores.couchbase.connection import Connector
+from stores.couchbase.documents import Documents
+from stores.couchbase.errors import CouchbaseFailures, passes
 from stores.couchbase.settings import Settings
-from stores.patience import Budget
+from stores.errors import StoreError
+from stores.patience import Budget, Patient
 
 T = TypeVar("T")
 
@@ -41,55 +28,6 @@ CHUNK_BYTES = 8 << 20
 CHUNK_KEYS = 512
 EDIT_TRIES = 10
 FIRST_GET_KEYS = 32  # while it is not known how big they are
-
-
-class Documents:
-    """The documents of a collection, for one try: each request may take the time that is left."""
-
-    def __init__(self, connection: Connection, timeout: float, durable: Mapping[str, Any]) -> None:
-        self.connection = connection
-        self._collection = connection.collection
-        self._timeout = {"timeout": timedelta(seconds=timeout)}
-        self._writing = {**self._timeout, **durable}
-
-    def get(self, key: str) -> tuple[bytes, int] | None:
-        """A document and its CAS."""
-        try:
-            result = self._collection.get(key, GetOptions(**self._timeout))
-        except DocumentNotFoundException:
-            return None
-        return result.value, result.cas
-
-    def insert(self, key: str, value: bytes, **settings: Any) -> None:
-        self._note(self._collection.insert(key, value, InsertOptions(**self._writing, **settings)))
-
-    def replace(self, key: str, value: bytes, cas: int, **settings: Any) -> None:
-        options = ReplaceOptions(cas=cas, **self._writing, **settings)
-        self._note(self._collection.replace(key, value, options))
-
-    def remove(self, key: str, cas: int) -> None:
-        self._note(self._collection.remove(key, RemoveOptions(cas=cas, **self._writing)))
-
-    def append(self, key: str, value: bytes) -> None:
-        self._collection.binary().append(key, value, AppendOptions(**self._writing))
-
-    def get_multi(self, keys: list[str]) -> Any:
-        return self._collection.get_multi(keys, GetMultiOptions(**self._timeout))
-
-    def exists_multi(self, keys: list[str]) -> Any:
-        return self._collection.exists_multi(keys, ExistsMultiOptions(**self._timeout))
-
-    def remove_multi(self, keys: list[str]) -> Any:
-        return self._collection.remove_multi(keys, RemoveMultiOptions(**self._writing))
-
-    def upsert_multi(self, items: dict[str, bytes], **settings: Any) -> Any:
-        return self._collection.upsert_multi(items, UpsertMultiOptions(**self._writing, **settings))
-
-    def scan(self, prefix: str, **settings: Any) -> Any:
-        return self._collection.scan(PrefixScan(prefix), ScanOptions(ids_only=True, **settings))
-
-    def _note(self, result: Any) -> None:
-        self.connection.note([result])
 
 
 Operation = Callable[[Documents, list[str]], Any]
@@ -101,36 +39,22 @@ class Client:
     def __init__(self, settings: Settings, check_open: Callable[[str], None]) -> None:
         self.settings = settings
         self.check_open = check_open
+        failures = CouchbaseFailures(settings.url, settings.bucket, settings.durability)
+        self.patient = Patient(settings.patience, failures, check_open)
         self.connector = Connector(settings, lambda: check_open("connect"))
         self.expiry = {"expiry": timedelta(seconds=settings.ttl)} if settings.ttl else {}
 
-    def budget(self) -> Budget:
-        """For one call, or for each part of one that has many."""
-        settings = self.settings
-        return Budget(settings.patience, backoff=settings.backoff, max_tries=settings.max_tries)
-
     def call(self, call: str, action: Callable[[Documents], T], budget: Budget | None = None) -> T:
         """Every action given here may be done twice: a lost reply does not tell whether it was done."""
-        budget = budget or self.budget()
-        while True:
+
+        def attempt(budget: Budget) -> T:
             try:
                 return action(self._documents(budget))
-            except CouchbaseException as error:
-                self.check_open(call)
-                failure = error
             except RuntimeError:
                 self.check_open(call)  # another thread closed the store meanwhile
                 raise
-            self.wait(call, failure, budget)
-            self.check_open(call)
 
-    def wait(self, call: str, error: CouchbaseException, budget: Budget) -> None:
-        """Waits before the next try, or raises what is to be told of this error."""
-        url = self.settings.url
-        if not passes(error):
-            raise refusal(call, url, self.settings.bucket, error) from error
-        if not budget.again():
-            raise gave_up(call, url, self.settings.durability, budget, error) from error
+        return self.patient.call(call, attempt, budget)
 
     def each(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from couchbase.exceptions import (
@@ -25,7 +26,7 @@ from couchbase.exceptions import (
     UnAmbiguousTimeoutException,
 )
 
-from stores.base import StoreConfigError, StoreError, StoreFull, StoreUnavailable
+from stores.errors import StoreConfigError, StoreError, StoreFull, StoreUnavailable
 from stores.patience import Budget
 
 NO_MEMORY = 0x82
@@ -63,37 +64,48 @@ def too_big(error: CouchbaseException) -> bool:
     return _status(error)[0] == TOO_BIG
 
 
-def refusal(call: str, url: str, bucket: str, error: CouchbaseException) -> StoreError:
-    """For an error that does not pass."""
-    if isinstance(error, REFUSED):
-        return StoreConfigError(
-            f"{call}: {url} refuses this user or password, or has no bucket {bucket!r}: {reason(error)}"
-        )
-    if isinstance(error, MISUSED):
-        return StoreConfigError(f"{call}: {url}: {reason(error)}")
-    if isinstance(error, QuotaLimitedException):
-        return StoreFull(f"{call}: {url} has used up its quota: {reason(error)}")
-    return StoreError(f"{call}: {url} replied: {reason(error)}")
+@dataclass(frozen=True)
+class CouchbaseFailures:
+    """Of the store at a URL, which has no password in it."""
 
+    url: str
+    bucket: str
+    durability: str
 
-def gave_up(call: str, url: str, durability: str, budget: Budget, error: CouchbaseException) -> StoreError:
-    """For an error that would pass, but did not in time."""
-    if call in WRITES and _out_of_memory(error):
-        return StoreFull(
-            f"{call}: {url} takes no more data after {budget.spent()}: {reason(error)}. "
-            "Raise the bucket's memory quota, or delete windows"
-        )
-    if isinstance(error, DurabilityImpossibleException):
+    errors = (CouchbaseException,)
+
+    def final(self, call: str, error: CouchbaseException) -> StoreError | None:
+        if passes(error):
+            return None
+        if isinstance(error, REFUSED):
+            return StoreConfigError(
+                f"{call}: {self.url} refuses this user or password, or has no bucket {self.bucket!r}: "
+                f"{reason(error)}"
+            )
+        if isinstance(error, MISUSED):
+            return StoreConfigError(f"{call}: {self.url}: {reason(error)}")
+        if isinstance(error, QuotaLimitedException):
+            return StoreFull(f"{call}: {self.url} has used up its quota: {reason(error)}")
+        return StoreError(f"{call}: {self.url} replied: {reason(error)}")
+
+    def gave_up(self, call: str, error: CouchbaseException, budget: Budget) -> StoreError:
+        url, spent = self.url, budget.spent()
+        if call in WRITES and _out_of_memory(error):
+            return StoreFull(
+                f"{call}: {url} takes no more data after {spent}: {reason(error)}. "
+                "Raise the bucket's memory quota, or delete windows"
+            )
+        if isinstance(error, DurabilityImpossibleException):
+            return StoreUnavailable(
+                f"{call}: {url} has too few data nodes for durability={self.durability} after {spent}: "
+                "bring nodes back, or lower it"
+            )
+        if isinstance(error, NoConnection):
+            return StoreUnavailable(f"{call}: {url} did not answer after {spent}: {error.message}")
         return StoreUnavailable(
-            f"{call}: {url} has too few data nodes for durability={durability} after {budget.spent()}: "
-            "bring nodes back, or lower it"
+            f"{call}: {url} did not answer after {spent}: {reason(error)}. "
+            "Check that the server runs and can be reached; patience and timeout give it more time"
         )
-    if isinstance(error, NoConnection):
-        return StoreUnavailable(f"{call}: {url} did not answer after {budget.spent()}: {error.message}")
-    return StoreUnavailable(
-        f"{call}: {url} did not answer after {budget.spent()}: {reason(error)}. "
-        "Check that the server runs and can be reached; patience and timeout give it more time"
-    )
 
 
 def reason(error: Exception) -> str:

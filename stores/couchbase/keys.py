@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stores.base import check_key, check_name, escape_name, unescape_name
+from stores.names import escape_name, stored_key, stored_name
 
 PAGE = "mta:p:"
 HEAD = "mta:h:"  # of a value that takes several documents
@@ -30,19 +30,12 @@ def root(name: str) -> str:
 
 def key_of(document: str) -> str | None:
     """The key of a page's or a head's document, None if nobody could have written it here."""
-    try:
-        return check_key(document[PREFIX_LENGTH:])
-    except ValueError:
-        return None
+    return stored_key(document[PREFIX_LENGTH:])
 
 
 def name_of(document: str) -> str | None:
     """The name of a root's document, None if nobody could have written it here."""
-    try:
-        name = check_name(unescape_name(document[PREFIX_LENGTH:]))
-    except ValueError:
-        return None
-    return name if root(name) == document else None
+    return stored_name(document[PREFIX_LENGTH:])
 
 
 def _without_nul(key: str) -> str:

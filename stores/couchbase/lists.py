@@ -8,39 +8,39 @@ nothing are dropped, all of them by whoever lists, and some now and then by thos
 
 from __future__ import annotations
 
-import json
-import math
 import random
-import re
 import time
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from datetime import timedelta
 
 from couchbase.exceptions import (
     CasMismatchException,
     CouchbaseException,
     DocumentExistsException,
     DocumentNotFoundException,
-    FeatureUnavailableException,
     UnsupportedOperation,
 )
-from couchbase.mutation_state import MutationState
 
-from stores.base import StoreError, StoreFull
-from stores.couchbase.client import CHUNK_KEYS, FIRST_GET_KEYS, Client, Documents, chunks
+from stores.couchbase.client import CHUNK_KEYS, FIRST_GET_KEYS, Client, chunks
+from stores.couchbase.documents import Documents
 from stores.couchbase.errors import too_big
-from stores.couchbase.keys import HEAD, LIST, PAGE
+from stores.couchbase.keys import LIST
+from stores.couchbase.lines import (
+    SHARDS,
+    documents_of,
+    encode_lines,
+    entry_of,
+    group_of,
+    list_of,
+    parse_lines,
+    shard_of,
+)
+from stores.couchbase.scans import Scans
+from stores.errors import StoreError, StoreFull
 from stores.patience import Budget
 
-SCAN_SECONDS = 75.0
-SHARDS = 64
-GROUP = re.compile(r"(mta:[hp]:\{[^{}]+\}:[0-9a-f]{16}:[0-9a-f]{2}:[0-9a-f]{14})[0-9a-f]{2}", re.DOTALL)
-GROUP_PAGES = 256
 REFRESH_SECONDS = 900.0
 LEASE_SECONDS = 3600.0
-FAR_AHEAD = 3600.0  # of a clock that is not believed
 REMEMBERED = 10_000
 # A writer that appends a line drops two old ones that lead to nothing, if it finds them: more than it makes.
 TIDY_EVERY = 8
@@ -51,20 +51,21 @@ TIDY_SECONDS = 2.0
 class Lists:
     def __init__(self, client: Client) -> None:
         self._client = client
+        self._scans = Scans(client)
 
     def find(self, call: str, prefix: str) -> Iterator[str]:
         """The documents whose names start so, which is with one of the prefixes of `keys`."""
-        if self._scans(call, again=True):
-            yield from self._scan(call, prefix)
+        if self._scans.known(call, again=True):
+            yield from self._scans.find(call, prefix)
             return
-        group = _group(prefix)
-        for shard in range(SHARDS) if group is None else [_shard(group)]:
+        group = group_of(prefix)
+        for shard in range(SHARDS) if group is None else [shard_of(group)]:
             self._client.check_open(call)
             yield from self._list_shard(call, f"{LIST}{prefix[4]}:{shard:02x}", prefix)
 
     def enlist(self, call: str, documents: Iterable[str]) -> None:
         """To be called before they are written, and after it, in case that this took long."""
-        if self._scans(call):
+        if self._scans.known(call):
             return
         wanted = dict.fromkeys(documents)
         appended = self._client.call(call, lambda server: self._append_lines(call, server, wanted))
@@ -72,60 +73,18 @@ class Lists:
             if random.random() * TIDY_EVERY < 1:
                 self._tidy(call, document)
 
-    # Scans
-
-    def _scans(self, call: str, again: bool = False) -> bool:
-        """Whether the server has scans. A list asks again, since a server may have been upgraded."""
-
-        def ask(server: Documents) -> bool:
-            connection = server.connection
-            if connection.scans is None or (again and not connection.scans):
-                scan = server.scan(PAGE)
-                try:
-                    iter(scan)
-                    scan.cancel_scan()
-                    connection.scans = True
-                except FeatureUnavailableException:
-                    connection.scans = False
-                    connection.written.clear()
-            return connection.scans
-
-        return self._client.call(call, ask)
-
-    def _scan(self, call: str, prefix: str) -> Iterator[str]:
-        """Starts anew when it breaks off, since a key may come twice."""
-        budget, furthest = self._client.budget(), 0
-        while True:
-            server = self._client.call(call, lambda server: server, budget)
-            written = [result for _, result in list(server.connection.written.values())]
-            state = {"consistent_with": MutationState(*written)} if written else {}
-            try:
-                scan = server.scan(prefix, timeout=timedelta(seconds=SCAN_SECONDS), **state)
-                for number, row in enumerate(scan):
-                    yield row.id
-                    self._client.check_open(call)
-                    if number >= furthest:
-                        budget, furthest = self._client.budget(), number + 1
-                return
-            except CouchbaseException as error:
-                self._client.check_open(call)
-                self._client.wait(call, error, budget)
-
-    # Lists
-
     def _append_lines(self, call: str, server: Documents, documents: Iterable[str]) -> list[str]:
         listed, now = server.connection.listed, time.time()
         if len(listed) > REMEMBERED:
             listed.clear()
         new: dict[str, dict[str, float]] = {}
         for document in documents:
-            match = GROUP.fullmatch(document)
-            entry = match[1] if match else document
+            entry = entry_of(document)
             if not 0 <= now - listed.get(entry, 0) < REFRESH_SECONDS:
                 new.setdefault(list_of(document), {})[entry] = now
         for name, entries in new.items():
             try:
-                _append(server, name, _lines(entries))
+                _append(server, name, encode_lines(entries))
             except CouchbaseException as error:
                 if not too_big(error):
                     raise
@@ -140,13 +99,13 @@ class Lists:
         found = self._client.call(call, lambda server: server.get(name))
         if found is None:
             return
-        entries, lines = _parse(found[0], name)
+        entries, lines = parse_lines(found[0], name)
         there: set[str] = set()
         asked = [
             (document, entry)
             for entry in entries
             if entry.startswith(prefix) or prefix.startswith(entry)
-            for document in _documents(entry)
+            for document in documents_of(entry)
             if document.startswith(prefix)
         ]
         for chunk in chunks(asked, CHUNK_KEYS):
@@ -171,7 +130,7 @@ class Lists:
             found = self._client.call(call, lambda server: server.get(name), budget)
             if found is None:
                 return
-            entries, lines = _parse(found[0], name)
+            entries, lines = parse_lines(found[0], name)
             oldest = time.time() - LEASE_SECONDS
             old = [entry for entry, when in entries.items() if when < oldest]
             with suppress(StoreError):
@@ -183,7 +142,7 @@ class Lists:
                 self._client.call(call, lambda server: _shorten(server, name, kept, found[1]), budget)
 
     def _leads_somewhere(self, call: str, entry: str, budget: Budget) -> bool:
-        return any(self._existing(call, some, budget) for some in chunks(_documents(entry), FIRST_GET_KEYS))
+        return any(self._existing(call, some, budget) for some in chunks(documents_of(entry), FIRST_GET_KEYS))
 
     def _existing(self, call: str, documents: list[str], budget: Budget | None = None) -> dict[str, None]:
         try:
@@ -218,52 +177,4 @@ def _append(server: Documents, name: str, data: bytes) -> None:
 def _shorten(server: Documents, name: str, kept: dict[str, float], cas: int) -> None:
     # If somebody wrote to it meanwhile, the next list will shorten it.
     with suppress(CasMismatchException, DocumentNotFoundException):
-        server.replace(name, _lines(kept), cas)
-
-
-def _group(document: str) -> str | None:
-    """What decides in which list a document is, or None if a prefix does not tell."""
-    end = document.find("}:")
-    return document[:end] if end >= 0 and document.startswith((PAGE, HEAD)) else None
-
-
-def _shard(group: str) -> int:
-    return zlib.crc32(group.encode()) % SHARDS
-
-
-def list_of(document: str) -> str:
-    return f"{LIST}{document[4]}:{_shard(_group(document) or document):02x}"
-
-
-def _lines(entries: dict[str, float]) -> bytes:
-    return "".join(
-        f"{json.dumps([round(when), entry], ensure_ascii=False)}\n" for entry, when in entries.items()
-    ).encode()
-
-
-def _parse(data: bytes, name: str) -> tuple[dict[str, float], int]:
-    """The entries with the last time that each was written, and how many lines there are.
-
-    What is no line of this list is passed over: it must not keep anybody from what the others tell.
-    """
-    entries: dict[str, float] = {}
-    lines = data.split(b"\n")
-    now = time.time()
-    kind = f"mta:{name[len(LIST)]}:"
-    for line in lines:
-        try:
-            when, entry = json.loads(line)
-            if entry.startswith(kind) and entry.encode() and math.isfinite(when):
-                believed = when if when <= now + FAR_AHEAD else 0
-                entries[entry] = max(believed, entries.get(entry, 0))
-        except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
-            continue
-    return entries, len(lines) - (not lines[-1])
-
-
-def _documents(entry: str) -> Iterator[str]:
-    """Those that a line tells of."""
-    yield entry
-    if GROUP.fullmatch(f"{entry}00"):
-        for number in range(GROUP_PAGES):
-            yield f"{entry}{number:02x}"
+        server.replace(name, encode_lines(kept), cas)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,8 +10,12 @@ from urllib.parse import unquote
 
 from couchbase.durability import DurabilityLevel, ServerDurability
 
-from stores.base import StoreConfigError, split_url
+from stores import patience
 from stores.couchbase.obstacles import HOST
+from stores.errors import StoreConfigError
+from stores.urls import parse_number, split_url, within
+
+_seconds = within(parse_number, 0.001, 86400 * 365)
 
 LEVELS = {level.name.lower(): level for level in DurabilityLevel}
 OPTIONS: Mapping[str, Callable[[str], Any]] = {
@@ -20,13 +23,11 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "password": str,
     "scope": str,
     "collection": str,
-    "patience": float,
-    "max_tries": int,
-    "backoff": float,
-    "timeout": float,
-    "connect_timeout": float,
+    **patience.OPTIONS,
+    "timeout": _seconds,
+    "connect_timeout": _seconds,
     "durability": str,
-    "ttl": float,
+    "ttl": within(parse_number, 0, 86400 * 36500),
     "network": str,
     "ssl_ca_certs": str,
 }
@@ -43,9 +44,7 @@ class Settings:
     collection: str
     username: str
     password: str = field(repr=False)
-    patience: float
-    max_tries: int | None
-    backoff: float
+    patience: patience.Patience
     timeout: float
     connect_timeout: float
     durability: str
@@ -66,7 +65,9 @@ class Settings:
         return max(self.timeout, 10.0) if self.durable else self.timeout
 
 
-def read_settings(url: str, shown: str, options: Mapping[str, Any]) -> Settings:
+def read_settings(
+    url: str, shown: str, options: Mapping[str, Any], username: str | None, password: str | None
+) -> Settings:
     parts = split_url(url)
     hosts = parts.netloc.rpartition("@")[2] or "localhost"
     if not all(HOST.fullmatch(host) for host in hosts.split(",")):
@@ -80,11 +81,9 @@ def read_settings(url: str, shown: str, options: Mapping[str, Any]) -> Settings:
         bucket=bucket,
         scope=options.get("scope", "_default"),
         collection=options.get("collection", "_default"),
-        username=_credential("username", unquote(parts.username or ""), options),
-        password=_credential("password", unquote(parts.password or ""), options),
-        patience=options.get("patience", 10.0),
-        max_tries=options.get("max_tries"),
-        backoff=options.get("backoff", 0.05),
+        username=username or "",
+        password=password or "",
+        patience=patience.Patience.of(options),
         timeout=options.get("timeout", 5.0),
         connect_timeout=options.get("connect_timeout", 5.0),
         durability=options.get("durability", "none"),
@@ -92,21 +91,8 @@ def read_settings(url: str, shown: str, options: Mapping[str, Any]) -> Settings:
         network=options.get("network"),
         ssl_ca_certs=options.get("ssl_ca_certs"),
     )
-    if (
-        (settings.max_tries is not None and settings.max_tries < 1)
-        or settings.backoff < 0
-        or settings.ttl < 0
-    ):
-        raise StoreConfigError(f"{shown}: max_tries must be at least 1, backoff and ttl not negative")
-    for name in ("patience", "timeout", "connect_timeout"):
-        if not 0 < getattr(settings, name) < math.inf:
-            raise StoreConfigError(f"{shown}: {name} must be a positive number of seconds")
     if settings.durability not in LEVELS:
         raise StoreConfigError(
             f"{shown}: durability must be one of {', '.join(LEVELS)}, not {settings.durability!r}"
         )
     return settings
-
-
-def _credential(name: str, given: str, options: Mapping[str, Any]) -> str:
-    return options.get(name, given or os.environ.get(f"COUCHBASE_{name.upper()}", ""))  # type: ignore[no-any-return]

@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from typing import Any, ClassVar
 
-from stores.base import Conflict, Store, StoreError, Token, escape_name, new_token
+from stores.base import Store, Token, new_token
 from stores.couchbase import keys
 from stores.couchbase.big import BigValues
 from stores.couchbase.client import Client
 from stores.couchbase.lists import Lists
 from stores.couchbase.settings import OPTIONS, read_settings
+from stores.errors import Conflict, StoreError
+from stores.names import escape_name
 
 DOCUMENT_BYTES = 20 << 20
 TOKEN_BYTES = 16
@@ -27,14 +29,20 @@ class CouchbaseStore(Store):
     A call fails when the server gave no answer for `patience` seconds, 10 by default; one of many megabytes
     takes the time that it takes, as long as it goes on. `timeout` is for one request in it, `connect_timeout`
     for one attempt to connect, both 5.
+
+    >>> from stores import open_store
+    >>> open_store("couchbase://user:secret@one,two/windows", patience=30)  # connects when it is used
+    CouchbaseStore('couchbase://user@one,two/windows')
     """
 
     shared_across_hosts = True
+    credentials = "COUCHBASE"
     known_options: ClassVar[Mapping[str, Callable[[str], Any]]] = OPTIONS
 
     def __init__(self, url: str, **options: Any) -> None:
         super().__init__(url, **options)
-        self._client = Client(read_settings(self._url, self.url, self._options), self._check_open)
+        login = self._credential("username"), self._credential("password")
+        self._client = Client(read_settings(self._url, self.url, self._options, *login), self._check_open)
         self._lists = Lists(self._client)
         self._big = BigValues(self._client, self._lists)
 

@@ -18,7 +18,8 @@ from mta.baselines import (
     SubtractOnEvict,
     TwoStacks,
 )
-from mta.monoids.base import Monoid, number
+from mta.monoids.base import Monoid
+from mta.monoids.columns import number
 from mta.policies import Policy
 
 Make = Callable[[Monoid, Policy | None], Baseline]

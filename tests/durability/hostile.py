@@ -18,7 +18,7 @@ from typing import Any
 import msgpack
 import xxhash
 
-from mta import packing
+from mta.encoding import packing
 
 #: What a field may be instead of itself: of every type, at every end of its range, and too deep or too long.
 WRONG: list[Any] = [
@@ -156,9 +156,9 @@ def try_pages(megabytes: int, step: int) -> int:
     from reference import SUBJECTS
 
     from mta import PageCorrupt, monoids
-    from mta.codec import TimesOnly, decode_page, encode_page
-    from mta.pages import Page
-    from mta.states import layout_of
+    from mta.core.page import Page
+    from mta.core.states import layout_of
+    from mta.paging.codec import TimesOnly, decode_page, encode_page
 
     kinds = [(subject.make(), [subject.element(i, i) for i in range(8)]) for subject in SUBJECTS.values()]
     kinds += [
@@ -167,6 +167,7 @@ def try_pages(megabytes: int, step: int) -> int:
         (monoids.Collect(), [{"a": (1, 2**70)}, {4, 5}, b"x", "y", 1j, np.arange(3), [], 1.5]),
         (monoids.CollectDistinct(), list("abcdefgh")),
         (monoids.BloomFilter(), list(range(8))),
+        (monoids.CountMin(width=16), list("abcdabca")),
     ]
     if importlib.util.find_spec("datasketches"):
         kinds += [
@@ -198,7 +199,7 @@ def try_pages(megabytes: int, step: int) -> int:
 def _windows(store: Any) -> None:
     """A window of columns, one of objects, and one that attempts share, all named `bad-…`; and a good one."""
     from mta import AmortizedMTA, monoids, policies
-    from mta.attempts import AttemptHold
+    from mta.durability.attempts import AttemptHold
     from mta.versioned import open_version, save_version
 
     policy = policies.CountWindow(30)
@@ -207,7 +208,7 @@ def _windows(store: Any) -> None:
         with AmortizedMTA(monoid, policy, store=store, name=name, page_size=4, lease=1e6) as window:
             for start in range(0, 50, 25):
                 window.extend(range(start, start + 25))
-                window._checkpoints._inline = 0  # so that there are parts
+                window._keeper.checkpoints._inline = 0  # so that there are parts
                 window.checkpoint(offset={"line": start})
     for batch in range(2):
         hold = AttemptHold(store, "bad-shared", 4, None, batch=batch, run="r", lease=1e6)
@@ -216,15 +217,15 @@ def _windows(store: Any) -> None:
             inline=0,
         )  # fmt: skip
         window.extend(range(50))
-        save_version(window, hold, batch)
+        save_version(window, batch)
 
 
 def try_roots(megabytes: int, step: int) -> int:
     """Every command on a store with one hostile root; the other window stays as it is."""
     from mta import AmortizedMTA, ManifestCorrupt, monoids, policies
+    from mta.durability.coding import decode_root
+    from mta.durability.operations import collect, inspect, remove, survey, verify
     from mta.errors import WindowError
-    from mta.manifest import decode_root
-    from mta.operations import collect, inspect, remove, survey, verify
     from stores.memory import MemoryStore
 
     store = MemoryStore()
@@ -266,7 +267,7 @@ def try_roots(megabytes: int, step: int) -> int:
 def try_stored(megabytes: int, step: int) -> int:
     """Verifies and restores windows with one hostile page or part."""
     from mta import AmortizedMTA, ManifestCorrupt, PageCorrupt, monoids, policies
-    from mta.operations import verify
+    from mta.durability.operations import verify
     from stores import parse_page_key
     from stores.memory import MemoryStore
 
@@ -274,7 +275,7 @@ def try_stored(megabytes: int, step: int) -> int:
     kinds = {"columns": monoids.Mean(), "objects": monoids.LongestIncreasingRun(), "any": monoids.ArgMax()}
     for name, monoid in kinds.items():
         with AmortizedMTA(monoid, policies.CountWindow(30), store=store, name=name, page_size=4) as window:
-            window._checkpoints._inline = 0
+            window._keeper.checkpoints._inline = 0
             window.extend([(i, f"x{i}") for i in range(47)] if name == "any" else range(47))
             window.checkpoint()
     pages = store._contents.pages
@@ -296,7 +297,50 @@ def try_stored(megabytes: int, step: int) -> int:
     return tried
 
 
+def try_used(megabytes: int, step: int) -> int:
+    """Goes on with windows of objects of which one page or part is hostile; no error is the operator's."""
+    from mta import AmortizedMTA, LogMTA, monoids, policies
+    from mta.errors import WindowError
+    from stores.memory import MemoryStore
+
+    some = {
+        "Concat": (monoids.Concat(), str),
+        "Collect": (monoids.Collect(), int),
+        "CollectDistinct": (monoids.CollectDistinct(), int),
+        "BloomFilter": (monoids.BloomFilter(), str),
+        "Fields": (monoids.Fields(a=monoids.Collect("x"), b=monoids.Max("x")), lambda i: {"x": i}),
+    }
+    limit(megabytes, 500)
+    tried = 0
+    for monoid, element in some.values():
+        store = MemoryStore()
+        policy = policies.CountWindow(30)
+        with AmortizedMTA(monoid, policy, store=store, name="w", page_size=4) as window:
+            window._keeper.checkpoints._inline = 0
+            for number in range(47):
+                window.push(element(number))
+            window.checkpoint()
+        pages, roots = dict(store._contents.pages), dict(store._contents.roots)
+        for key in sorted(pages):
+            for number, data in enumerate(islice(hostile_pages(pages[key]), 0, None, step)):
+                tried += 1
+                store._contents.pages, store._contents.roots = {**pages, key: data}, dict(roots)
+                kind = (AmortizedMTA, LogMTA)[number % 2]
+                with suppress(WindowError), kind.restore(store, "w", monoid, policy) as window:
+                    for call in (
+                        window.query,
+                        lambda: window.range_query(20, 40),
+                        lambda: window.push(element(99)),  # noqa: B023
+                        lambda: window.evict(9),
+                        window.query,
+                        window.checkpoint,
+                    ):
+                        with suppress(WindowError):
+                            call()
+    return tried
+
+
 if __name__ == "__main__":
     sys.path.append(f"{sys.path[0]}/../mta")
-    tries = {"pages": try_pages, "roots": try_roots, "stored": try_stored}
+    tries = {"pages": try_pages, "roots": try_roots, "stored": try_stored, "used": try_used}
     print(tries[sys.argv[1]](int(sys.argv[2]), int(sys.argv[3])))

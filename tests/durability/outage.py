@@ -14,7 +14,7 @@ import numpy as np
 import servers
 
 from mta import AmortizedMTA, monoids, policies
-from mta.operations import verify
+from mta.durability.operations import verify
 from stores import StoreUnavailable, open_store
 
 #: Seconds that packets are dropped, and that the kernel then takes at most until it has sent them again.

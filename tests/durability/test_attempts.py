@@ -18,15 +18,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from mta import AmortizedMTA, Fenced, LogMTA, PagesLost, attempts, checkpoint, monoids, policies
-from mta.attempts import AttemptHold, retire
-from mta.manifest import DOCUMENTS, Attempt, Extents, Root, Version, decode_root, pack_version
-from mta.operations import collect, collect_window
-from mta.ownership import this_process
+from mta import AmortizedMTA, Fenced, LogMTA, PagesLost, monoids, policies
+from mta.durability import attempts, snapshots
+from mta.durability.attempts import AttemptHold, retire
+from mta.durability.coding import decode_root, pack_version
+from mta.durability.manifest import DOCUMENTS, Attempt, Extents, Root, Version
+from mta.durability.operations import collect, collect_window
+from mta.durability.owners import this_process
 from mta.versioned import open_version, save_version
 from mta.window import MonoidTreeAggregator
-from stores import Store, StoreUnavailable, open_store, page_key, page_prefix, pages_of
-from stores.testing import FaultyStore, Wrapper
+from stores import Store, StoreUnavailable, WrapperStore, open_store, page_key, page_prefix, pages_of
+from stores.testing import FaultyStore
 
 T = TypeVar("T")
 LIMIT = 30
@@ -53,11 +55,11 @@ class Attempted:
             assert self.window.push(letter) == self.text
 
     def publish(self) -> Version:
-        return save_version(self.window, self.hold, self.batch)
+        return save_version(self.window, self.batch)
 
     def abandon(self) -> None:
         """As if its process were gone: nothing is taken back."""
-        self.window._pages.close()
+        self.window._tree.forest.pages.close()
         self.window._closed = True
 
 
@@ -224,7 +226,7 @@ def test_an_attempt_that_fails_takes_its_pages_back(store: Store, name: str) -> 
     base = first_version(store, name, "abcdef")
     failed = begun(store, name, base, batch=1, text="abcdef")
     failed.push("ghijkl")
-    failed.window._pages.flush(failed.window._tail)  # type: ignore[attr-defined]
+    failed.window._tree.forest.pages.flush(failed.window._tree.tail)  # type: ignore[attr-defined]
     assert keys_of(store, name) > named(name, base)
     failed.window.close()
     assert keys_of(store, name) == named(name, base)
@@ -239,7 +241,7 @@ def test_an_attempt_that_fails_takes_its_pages_back(store: Store, name: str) -> 
 DIES_WHILE_IT_WRITES = """
 import sys
 from test_attempts import begun
-from mta.manifest import unpack_version
+from mta.durability.coding import unpack_version
 from stores import open_store
 import msgpack
 
@@ -248,7 +250,7 @@ store = open_store(url)
 base = unpack_version(1, msgpack.unpackb(bytes.fromhex(packed), strict_map_key=False))
 attempt = begun(store, name, base, batch=1, text="abcdefghij", run="dead")
 attempt.window.slide(list("klmnopqrst"))
-attempt.window._pages.flush(attempt.window._tail)
+attempt.window._tree.forest.pages.flush(attempt.window._tree.tail)
 print("wrote", flush=True)
 while True:
     attempt.window.slide(list("uvwxyz"))
@@ -300,7 +302,7 @@ def test_gc_leaves_an_attempt_at_work_alone_until_its_lease_ends(
     base = first_version(store, name, "abcdef")
     at_work = begun(store, name, base, batch=1, text="abcdef")
     at_work.push("ghijkl")
-    at_work.window._pages.flush(at_work.window._tail)  # type: ignore[attr-defined]
+    at_work.window._tree.forest.pages.flush(at_work.window._tree.tail)  # type: ignore[attr-defined]
     stored = keys_of(store, name)
     collect(store, grace=0)
     assert keys_of(store, name) == stored > named(name, base)
@@ -342,7 +344,7 @@ def test_gc_allows_for_clocks_that_differ(store: Store, name: str, monkeypatch: 
     base = first_version(store, name, "abcdef")
     at_work = begun(store, name, base, batch=1, text="abcdef")
     at_work.push("ghijkl")
-    at_work.window._pages.flush(at_work.window._tail)  # type: ignore[attr-defined]
+    at_work.window._tree.forest.pages.flush(at_work.window._tree.tail)  # type: ignore[attr-defined]
     stored = keys_of(store, name)
     with monkeypatch.context() as later:
         now = store.now()
@@ -359,7 +361,7 @@ def test_a_write_that_comes_after_its_attempt_let_go_is_found(store: Store, name
     base = first_version(store, name, "abcdef")
     failed = begun(store, name, base, batch=1, text="abcdef")
     failed.push("ghijkl")
-    failed.window._pages.flush(failed.window._tail)  # type: ignore[attr-defined]
+    failed.window._tree.forest.pages.flush(failed.window._tree.tail)  # type: ignore[attr-defined]
     late = sorted(keys_of(store, name) - named(name, base))
     written = store.get_many(late)
     failed.window.close()
@@ -373,7 +375,7 @@ def test_a_write_that_comes_after_its_attempt_let_go_is_found(store: Store, name
 # -- a root that others change meanwhile, and answers that are lost -----------------------------------------
 
 
-class Crowded(Wrapper):
+class Crowded(WrapperStore):
     """Before a root is swapped, something else happens, once."""
 
     def __init__(self, inner: Store) -> None:
@@ -393,7 +395,7 @@ def test_two_attempts_publish_at_the_same_moment(store: Store, name: str) -> Non
     second = begun(store, name, base, batch=1, text="abcdef")
     for attempt, text in ((first, "ghijkl"), (second, "mnopqr")):
         attempt.push(text)
-        attempt.window._pages.flush(attempt.window._tail)  # type: ignore[attr-defined]
+        attempt.window._tree.forest.pages.flush(attempt.window._tree.tail)  # type: ignore[attr-defined]
     others: list[Version] = []
     crowded.before.append(lambda: others.append(second.publish()))
     version = first.publish()
@@ -411,7 +413,7 @@ def test_a_version_whose_publishing_had_no_answer_is_spared(store: Store, name: 
     line = FaultyStore(store, lambda call, _: cut and call == "swap_root", after=True)
     attempt = begun(line, name, base, batch=1, text="abcdef")
     attempt.push("ghijkl")
-    attempt.window._pages.flush(attempt.window._tail)  # type: ignore[attr-defined]
+    attempt.window._tree.forest.pages.flush(attempt.window._tree.tail)  # type: ignore[attr-defined]
     cut = True
     with pytest.raises(StoreUnavailable):
         attempt.publish()
@@ -453,7 +455,7 @@ def test_a_zombie_does_not_bring_a_retired_window_back(store: Store, name: str) 
     base = first_version(store, name, "abcdef")
     zombie = begun(store, name, base, batch=1, text="abcdef")
     zombie.push("ghijkl")
-    zombie.window._pages.flush(zombie.window._tail)  # type: ignore[attr-defined]
+    zombie.window._tree.forest.pages.flush(zombie.window._tree.tail)  # type: ignore[attr-defined]
     retire(store, name, 2)
     with pytest.raises(Fenced, match="was cleared away"):
         zombie.publish()
@@ -560,7 +562,7 @@ class Query(RuleBasedStateMachine):
         try:
             attempt.push(self.next_letters(count))
             if flush:
-                attempt.window._pages.flush(attempt.window._tail)  # type: ignore[attr-defined]
+                attempt.window._tree.forest.pages.flush(attempt.window._tree.tail)  # type: ignore[attr-defined]
         except (Fenced, PagesLost):
             assert not self.counts(attempt)
             self.at_work.remove(attempt)
@@ -687,9 +689,9 @@ def test_attempts_at_random(url: str, page_size: int, monkeypatch: pytest.Monkey
         assert attempt.owner == this_process()
         return attempt.id in gone
 
-    for module in ("mta.attempts", "mta.operations.collect"):
+    for module in ("mta.durability.attempts", "mta.durability.operations.collect"):
         monkeypatch.setattr(sys.modules[module], "is_gone", is_gone)
-    monkeypatch.setattr(checkpoint, "MOST_PARTS", 3)
+    monkeypatch.setattr(snapshots, "MOST_PARTS", 3)
     Machine.url, Machine.page_size, Machine.gone = url, page_size, gone
     examples = settings.default.max_examples * (2 if url.startswith("memory") else 1) // 2
     run_state_machine_as_test(  # type: ignore[no-untyped-call]

@@ -23,10 +23,10 @@ from hypothesis.stateful import (
 )
 
 from mta import AmortizedMTA, LogMTA, ManifestMismatch, WindowExists, WindowNotFound, monoids, policies
+from mta.durability.coding import decode_root
+from mta.durability.operations import collect, remove, verify
 from mta.errors import WindowError
-from mta.manifest import decode_root
 from mta.monoids.base import Monoid
-from mta.operations import collect, remove, verify
 from mta.policies import Policy
 from mta.window import MonoidTreeAggregator
 from stores import Store, open_store, pages_of
@@ -182,7 +182,7 @@ class Checkpoints(RuleBasedStateMachine):
         """Restores the last version; the window before is closed, or forgotten with work under way."""
         if close:
             self.window.close()
-        self.window._pages.close()  # what was under way is done, as far as this test goes
+        self.window._tree.forest.pages.close()  # what was under way is done, as far as this test goes
         if not self.versions:
             with pytest.raises(WindowNotFound, match="no checkpoint"):
                 self.restore(None)
@@ -197,7 +197,7 @@ class Checkpoints(RuleBasedStateMachine):
         self.go_on(data.draw(st.sampled_from(sorted(self.versions))))
 
     def go_on(self, number: int | None) -> None:
-        self.window._pages.close()
+        self.window._tree.forest.pages.close()
         self.window = self.restore(number)
         self.lineage = max(self.versions) if number is None else number
         self.state = self.versions[self.lineage]

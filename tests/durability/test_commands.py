@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from mta import AmortizedMTA, monoids, policies
-from mta.manifest import decode_root, encode_root
-from mta.operations import BadExpression, inspect, monoid_from_text, survey
+from mta.durability.coding import decode_root, encode_root
+from mta.durability.operations import BadExpression, inspect, monoid_from_text, survey
 from stores import open_store
 from stores.base import pages_of
 
@@ -55,10 +55,10 @@ def url(tmp_path: Path) -> str:
         "    window.extend({'t': rows, 'u': rows})\n"
         "    window.checkpoint(offset={'file': 'ä', 'row': start + 500, 'raw': b'x'})\n"
         "window.extend({'t': range(100), 'u': range(100)})\n"
-        "window._pages.flush(window._tail)\n"
+        "window._tree.forest.pages.flush(window._tree.tail)\n"
         "dead = AmortizedMTA(monoids.Sum(), store=store, name='dead', page_size=2)\n"
         "dead.extend(range(100))\n"
-        "dead._pages.flush(dead._tail)\n"
+        "dead._tree.forest.pages.flush(dead._tree.tail)\n"
         "AmortizedMTA(monoids.Sum(), store=store, name='empty').checkpoint()\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
@@ -334,7 +334,7 @@ def test_a_monoid_of_somebody_elses_is_not_computed_again() -> None:
         with AmortizedMTA(monoid, policies.CountWindow(9), store=store, name="w", page_size=2) as window:
             window.extend(range(20))
             window.checkpoint()
-        from mta.operations import verify
+        from mta.durability.operations import verify
 
         report = verify(store, "w")
         assert report.ok

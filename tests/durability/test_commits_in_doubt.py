@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
-from mta import AmortizedMTA, Fenced, PagesLost, monoids, ownership, policies
-from mta.manifest import EPOCHS, Extents, decode_root
-from mta.operations import collect, verify
+from mta import AmortizedMTA, Fenced, PagesLost, monoids, policies
+from mta.durability import owners
+from mta.durability.coding import decode_root
+from mta.durability.manifest import EPOCHS, Extents, next_epoch
+from mta.durability.operations import collect, verify
 from mta.window import MonoidTreeAggregator
-from stores import Store, StoreUnavailable, open_store, pages_of
+from stores import Store, StoreUnavailable, WrapperStore, open_store, pages_of
 from stores.memory import MemoryStore
-from stores.testing import FaultyStore, LateStore, Wrapper
+from stores.testing import FaultyStore, LateStore
 
 POLICY = policies.CountWindow(500)
 #: Element i of the stream, which no encoding makes smaller; its time is i.
@@ -92,7 +94,7 @@ def test_going_on_after_a_lost_answer_spares_what_may_be_committed(line: Line) -
     line.fail(window, "swap_root", after=True)
     for start in range(2000, 6000, 500):  # what the commit in doubt names is evicted and behind all else
         window.extend(VALUES[start : start + 500])
-    window._pages._writer.finish()  # type: ignore[attr-defined]
+    window._tree.forest.pages._writer.finish()  # type: ignore[attr-defined]
     assert verify(line.direct, "w").problems == []
     with line.restored() as restored:
         assert elements(restored) == VALUES[1500:2000]
@@ -134,7 +136,7 @@ def test_pages_between_checkpoints_do_not_pile_up(line: Line) -> None:
     window.checkpoint()
     for start in range(1000, 50_000, 1000):
         window.extend(VALUES[start : start + 1000])
-    window._pages._writer.finish()  # type: ignore[attr-defined]
+    window._tree.forest.pages._writer.finish()  # type: ignore[attr-defined]
     held = len(list(line.direct.list_keys(pages_of("w"))))
     assert held < 2 * 500 / 3 + 3 * 1000 / 3  # the version's window, this one, and a batch on its way out
 
@@ -173,15 +175,15 @@ def test_extents_forget_epochs_without_pages() -> None:
 
 
 def test_a_process_id_says_nothing_in_another_container(monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = ownership._host(), 2**22 + 1, 5
-    assert ownership.surely_dead(gone)
-    assert not ownership.surely_dead(ownership.this_process())
+    gone = owners._host(), 2**22 + 1, 5
+    assert owners.surely_dead(gone)
+    assert not owners.surely_dead(owners.this_process())
     same_name = gone[0].split("/")[0]
-    assert not ownership.surely_dead((f"{same_name}/another/boot", *gone[1:]))
-    assert not ownership.surely_dead((same_name, *gone[1:]))
-    assert not ownership.surely_dead(("", 0, 0))
-    monkeypatch.setattr(ownership, "started", lambda _: 7)
-    assert ownership.surely_dead(gone)  # its id was given to another process
+    assert not owners.surely_dead((f"{same_name}/another/boot", *gone[1:]))
+    assert not owners.surely_dead((same_name, *gone[1:]))
+    assert not owners.surely_dead(("", 0, 0))
+    monkeypatch.setattr(owners, "started", lambda _: 7)
+    assert owners.surely_dead(gone)  # its id was given to another process
 
 
 def test_epochs_are_never_used_again() -> None:
@@ -196,7 +198,7 @@ def test_epochs_are_never_used_again() -> None:
     assert len(set(epochs)) == 20
     assert epochs == sorted(epochs)
     assert abs(epochs[0] - time.time() * 1e6) < 60e6
-    assert ownership.next_epoch(2**60, time.time()) == 2**60 + EPOCHS
+    assert next_epoch(2**60, time.time()) == 2**60 + EPOCHS
 
 
 def test_a_forked_copy_of_a_writer_is_fenced(line: Line) -> None:
@@ -205,7 +207,7 @@ def test_a_forked_copy_of_a_writer_is_fenced(line: Line) -> None:
     window.checkpoint()
     copy = line.window(4)
     # what a copy of the process would have: the same epoch, owner and token
-    vars(copy._ownership).update(vars(window._ownership))
+    vars(copy._keeper.hold).update(vars(window._keeper.hold))
     window.push(1)
     window.checkpoint()
     copy.push(2)
@@ -218,16 +220,16 @@ def test_closing_a_forked_copy_spares_what_the_writer_committed_since(line: Line
     window.extend(VALUES[:100])
     window.checkpoint()
     copy = line.window(4)
-    vars(copy._ownership).update(vars(window._ownership))
+    vars(copy._keeper.hold).update(vars(window._keeper.hold))
     window.extend(VALUES[100:200])
-    window._pages.flush(window._tail)  # type: ignore[attr-defined]
-    copy._pages._stored = dict(window._pages._stored)  # type: ignore[attr-defined]
+    window._tree.forest.pages.flush(window._tree.tail)  # type: ignore[attr-defined]
+    copy._tree.forest.pages._reaper._stored = dict(window._tree.forest.pages._reaper._stored)  # type: ignore[attr-defined]
     window.checkpoint()
     copy.close()
     assert verify(line.direct, "w").problems == []
 
 
-class _Between(Wrapper):
+class _Between(WrapperStore):
     """Does something just before each swap of a root."""
 
     def __init__(self, inner: Store, before: Callable[[], object]) -> None:
@@ -322,7 +324,7 @@ def test_a_store_that_fails_is_not_waited_for_twice_by_one_call() -> None:
         window.checkpoint()
         down = True
         window.extend(range(400))
-        window._pages._writer.finish()  # type: ignore[attr-defined]
+        window._tree.forest.pages._writer.finish()  # type: ignore[attr-defined]
         before = store.faults
         with pytest.raises(StoreUnavailable):
             window.extend(range(400))

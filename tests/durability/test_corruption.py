@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from mta import AmortizedMTA, ManifestCorrupt, PageCorrupt, PagesLost, monoids, policies
-from mta.codec import decode_page, encode_page
-from mta.manifest import PART, decode_root
+from mta.core.page import Page
+from mta.core.states import layout_of
+from mta.durability.coding import decode_root
+from mta.durability.manifest import PART
+from mta.durability.operations import verify
 from mta.monoids.base import Monoid
-from mta.operations import verify
-from mta.pages import Page
-from mta.states import layout_of
+from mta.paging.codec import decode_page, encode_page
 from mta.window import MonoidTreeAggregator
 from stores.base import PageKey, parse_page_key
 from stores.memory import MemoryStore
@@ -46,14 +47,14 @@ def restored(store: MemoryStore, kind: Callable[[], Monoid]) -> MonoidTreeAggreg
 
 def read_all(store: MemoryStore, kind: Callable[[], Monoid]) -> None:
     with restored(store, kind) as window:
-        for tier in range(len(window._forest.tails)):
+        for tier in range(len(window._tree.forest.tails)):
             pages = [
                 (tier, number)
                 for each, start, stop in decode_root("w", store._contents.roots["w"][0]).versions[-1].pages()
                 if each == tier
                 for number in range(start, stop)
             ]
-            window._pages.fetch(pages)
+            window._tree.forest.pages.fetch(pages)
 
 
 def damaged(data: bytes) -> Iterator[bytes]:
@@ -80,7 +81,7 @@ def test_every_damage_to_a_page_is_found(store: MemoryStore, kind: Callable[[], 
             restored(store, kind) as window,
             pytest.raises(PageCorrupt, match=f"page {number} of tier {tier} of window 'w'"),
         ):
-            window._pages.fetch([(tier, number)])
+            window._tree.forest.pages.fetch([(tier, number)])
         pages[key] = data  # a close must not have touched it
     report = verify(store, "w", kind())
     assert any(f"page {number} of tier {tier}" in problem for problem in report.problems)
@@ -133,7 +134,7 @@ def test_pages_that_were_swapped_are_found(store: MemoryStore, kind: Callable[[]
             restored(store, kind) as window,
             pytest.raises(PageCorrupt, match=f"page {place.number} of tier {place.tier} of window 'w'"),
         ):
-            window._pages.fetch([(place.tier, place.number)])
+            window._tree.forest.pages.fetch([(place.tier, place.number)])
     pages[key] = whole
 
 
@@ -175,7 +176,7 @@ def test_a_window_with_a_lost_page_never_answers_wrongly(store: MemoryStore) -> 
                 wrong += window.push(number + 0.25) != sum(values[-90:])
             found -= 1
         found += 1
-        window._pages.close()
+        window._tree.forest.pages.close()
         store._contents.pages = pages = {**pages, key: whole}
     assert wrong == 0
     assert found > 0

@@ -21,7 +21,7 @@ import servers
 from proxy import Proxy, Spoil, cut, cut_in_the_middle, delay, dribble, duplicate, proxy
 
 from mta import AmortizedMTA, Fenced, PageError, PagesLost, WindowError, WindowNotFound, monoids, policies
-from mta.operations import collect, verify
+from mta.durability.operations import collect, verify
 from mta.window import MonoidTreeAggregator
 from stores import Store, StoreConfigError, StoreError, StoreFull, StoreUnavailable, open_store
 
@@ -165,7 +165,7 @@ def test_redis_comes_back_as_it_was_before(tmp_path: Path) -> None:
                 window.checkpoint()
             with pytest.raises(WindowError):
                 window.checkpoint()
-            window._pages.close()
+            window._tree.forest.pages.close()
             with restored(store) as again:
                 assert again.offset == 500
                 push(again, 500, 1500)
@@ -206,7 +206,7 @@ def _work(line: Proxy, store: Store, switch: Callable[[bool], None]) -> None:
                 window.checkpoint(offset=number)
                 committed = number
         except (StoreError, PageError, Fenced):
-            window._pages.close()
+            window._tree.forest.pages.close()
             line.requests = line.replies = _clean
             window = restored(store)
             assert window.offset >= committed
@@ -215,7 +215,7 @@ def _work(line: Proxy, store: Store, switch: Callable[[bool], None]) -> None:
             switch(True)
     line.requests = line.replies = _clean
     assert number > 200
-    window._pages.close()
+    window._tree.forest.pages.close()
     with restored(store) as window:
         assert window.offset >= committed
         push(window, window.offset, window.offset + 300)
@@ -238,7 +238,7 @@ def test_replies_that_come_twice(server: servers.RedisServer) -> None:
                 raise
             except Exception:  # of whatever kind: this is no server that speaks as Redis does
                 failures += 1
-                window._pages.close()
+                window._tree.forest.pages.close()
                 store.close()
                 store = open_store(line.url)
                 line.replies = _clean
@@ -246,7 +246,7 @@ def test_replies_that_come_twice(server: servers.RedisServer) -> None:
                 number = window.offset
                 line.replies = duplicate
         assert line.spoiled > 0
-        window._pages.close()
+        window._tree.forest.pages.close()
         store.close()
         with open_store(server.url) as direct:
             assert verify(direct, "w").problems == []
@@ -385,7 +385,7 @@ def test_rocksdb_fills_its_disk_and_gets_room_again(small_disk: Path) -> None:
             except StoreFull:
                 full = True
         assert full
-        window._pages.close()
+        window._tree.forest.pages.close()
         ballast.unlink()
         with suppress(StoreFull):  # RocksDB does not try again
             store.close()

@@ -10,10 +10,9 @@ import redis
 import servers
 
 from mta import AmortizedMTA, LogMTA, PagesLost, monoids, policies
-from mta.manifest import decode_root
-from mta.operations import verify
-from stores import Store, open_store
-from stores.testing import CountingStore, Wrapper
+from mta.durability.coding import decode_root
+from mta.durability.operations import verify
+from stores import CountingStore, Store, WrapperStore, open_store
 
 POLICY = policies.CountWindow(3000)
 
@@ -31,7 +30,7 @@ def test_a_checkpoint_of_pages_that_a_server_forgot(tmp_path: Path, kind: Any, l
             if lost != "nothing":
                 client.save()
             window.extend([i * i for i in range(2000, 2000 + (1500 if lost != "parts" else 40))])
-            window._pages.flush(window._tail)
+            window._tree.forest.pages.flush(window._tree.tail)
             if lost == "nothing":
                 client.save()
         server.kill()
@@ -49,16 +48,13 @@ def test_a_checkpoint_of_pages_that_a_server_forgot(tmp_path: Path, kind: Any, l
             again.query()
 
 
-class Forgetful(Wrapper):
+class Forgetful(WrapperStore):
     """Another server takes its place in the middle of a call, and lacks some keys."""
 
     def __init__(self, inner: Store) -> None:
         super().__init__(inner)
         self.place = 0
         self.looked_for = 0
-
-    def _around(self, call: str, action: Any) -> Any:  # noqa: ARG002
-        return action()
 
     def _incarnation(self) -> object:
         return self.place

@@ -13,10 +13,11 @@ from contextlib import suppress
 import pytest
 
 from mta import AmortizedMTA, Fenced, PagesLost, WindowExists, WindowNotFound, monoids, policies
-from mta.attempts import AttemptHold
-from mta.manifest import EPOCHS, Root, decode_root, encode_root
-from mta.operations import collect, remove, remove_all, survey, verify, window_names
-from mta.ownership import surely_dead
+from mta.durability.attempts import AttemptHold
+from mta.durability.coding import decode_root, encode_root
+from mta.durability.manifest import EPOCHS, Root
+from mta.durability.operations import collect, remove, remove_all, survey, verify, window_names
+from mta.durability.owners import surely_dead
 from mta.window import MonoidTreeAggregator
 from stores import Store, open_store, page_key, page_prefix, pages_of
 from stores.memory import MemoryStore
@@ -92,7 +93,7 @@ def test_what_a_dead_writer_did_not_commit_goes(any_store: Store, name: str) -> 
     window.extend(range(100))
     window.checkpoint()
     window.extend(range(200))
-    window._pages.close()
+    window._tree.forest.pages.close()
     assert held(any_store, name) > named(any_store, name)
     assert collected(any_store, name) == 0
     die(any_store, name)
@@ -111,11 +112,11 @@ def test_a_commit_of_a_dead_writer_that_arrives_late_fails(name: str) -> None:
         window.extend(range(100))
         window.checkpoint()
         window.extend(range(100, 400))
-        window._pages.flush(window._tail)  # type: ignore[attr-defined]
+        window._tree.forest.pages.flush(window._tree.tail)  # type: ignore[attr-defined]
         die(store, name)
         found = store.read_root(name)
         assert found is not None
-        window._ownership._token = found[1]  # the swap that it has sent would still be done now …
+        window._keeper.hold._token = found[1]  # the swap that it has sent would still be done now …
         assert collected(store, name) > 0
         with pytest.raises(Fenced):  # … and no more
             window.checkpoint()
@@ -129,7 +130,7 @@ def test_gc_of_a_dead_writer_is_cut_off_anywhere(name: str) -> None:
             window.extend(range(100))
             window.checkpoint()
             window.extend(range(200))
-            window._pages.close()
+            window._tree.forest.pages.close()
             die(store, name)
             faulty = FaultyStore(store, lambda _, call, number=number: call == number, after=number % 2 == 0)
             with suppress(Exception):
@@ -145,7 +146,7 @@ def test_gc_of_a_dead_writer_is_cut_off_anywhere(name: str) -> None:
 def test_a_window_that_died_before_its_first_checkpoint_goes(any_store: Store, name: str) -> None:
     window = new(any_store, name)
     window.extend(range(100))
-    window._pages.close()
+    window._tree.forest.pages.close()
     assert collected(any_store, name) == 0
     assert any_store.read_root(name) is not None
     die(any_store, name)
@@ -160,7 +161,7 @@ def test_a_lease_that_ran_out_ends_the_window(any_store: Store, name: str) -> No
     window = new(any_store, name, lease=0.05)
     window.extend(range(100))
     window.checkpoint()
-    window._ownership.end()  # as if its process were gone
+    window._keeper.hold.end()  # as if its process were gone
     time.sleep(0.1)
     assert not any(each.name == name for each in collect(any_store, grace=60))
     assert verify(any_store, name).problems == []
@@ -205,7 +206,7 @@ def test_a_window_that_begins_while_gc_lists_is_spared(name: str) -> None:
             if not windows:
                 windows.append(new(store, name))
                 windows[0].extend(range(200))
-                windows[0]._pages.flush(windows[0]._tail)  # type: ignore[attr-defined]
+                windows[0]._tree.forest.pages.flush(windows[0]._tree.tail)  # type: ignore[attr-defined]
             return listed(prefix)
 
         store.list_keys = listing  # type: ignore[method-assign]
@@ -276,7 +277,7 @@ def test_a_process_that_was_killed_is_surely_dead(name: str, tmp_path: object) -
         "from stores import open_store\n"
         f"window = AmortizedMTA(monoids.Sum(), store=open_store({url!r}), name={name!r}, page_size=4)\n"
         "window.extend(range(100)); window.checkpoint(); window.extend(range(100))\n"
-        "window._pages.flush(window._tail)\n"
+        "window._tree.forest.pages.flush(window._tree.tail)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     subprocess.run([sys.executable, "-c", program], check=False)
@@ -322,8 +323,8 @@ def test_calls_are_a_few_a_hundred_windows(name: str) -> None:
 
 
 def test_keys_come_in_any_order_and_more_than_are_held(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["mta.operations.roots"], "KEYS", 70)
-    monkeypatch.setattr(sys.modules["mta.operations.roots"], "WINDOWS", 7)
+    monkeypatch.setattr(sys.modules["mta.durability.operations.roots"], "KEYS", 70)
+    monkeypatch.setattr(sys.modules["mta.durability.operations.roots"], "WINDOWS", 7)
     with MemoryStore() as store:
         names = many(store, name, 60)
         pages = store._contents.pages
@@ -379,7 +380,7 @@ def test_rm_spares_a_window_that_begins_meanwhile(name: str, behind: float) -> N
                 store.now = lambda: time.time() - behind  # type: ignore[method-assign]
                 windows.append(new(store, name))
                 windows[0].extend(range(200))
-                windows[0]._pages.flush(windows[0]._tail)  # type: ignore[attr-defined]
+                windows[0]._tree.forest.pages.flush(windows[0]._tree.tail)  # type: ignore[attr-defined]
             return listed(prefix)
 
         store.list_keys = listing  # type: ignore[method-assign]

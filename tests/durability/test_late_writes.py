@@ -20,9 +20,10 @@ import servers
 from proxy import proxy
 
 from mta import AmortizedMTA, LogMTA, monoids, policies
-from mta.attempts import AttemptHold
-from mta.manifest import PART, Version, decode_root
-from mta.operations import collect, verify
+from mta.durability.attempts import AttemptHold
+from mta.durability.coding import decode_root
+from mta.durability.manifest import PART, Version
+from mta.durability.operations import collect, verify
 from mta.versioned import open_version, save_version
 from mta.window import MonoidTreeAggregator
 from stores import Store, StoreError, StoreUnavailable, open_store, pages_of, parse_page_key
@@ -93,7 +94,7 @@ def test_pages_of_a_batch_that_failed_come_late(any_store: Store, name: str, kin
     window.checkpoint()
     for _ in range(3):
         fails = True
-        window._pages._cache.clear()
+        window._tree.forest.pages._cache.clear()
         with pytest.raises(StoreUnavailable):
             window.slide(np.full(span // 2, 7))
         fails = False
@@ -219,7 +220,7 @@ def test_attempts_at_random(seed: int) -> None:
                     items = [rng.choice(LETTERS) for _ in range(rng.randrange(1, 40))]
                     try:
                         window.slide(items)
-                        version = save_version(window, hold, batch)
+                        version = save_version(window, batch)
                     except StoreError:
                         slow.late = 0.0
                         if rng.random() < 0.5:
@@ -247,7 +248,7 @@ def _held(store: Store, name: str, version: Version, policy: policies.Policy) ->
     )  # fmt: skip
     found: str = window.query()
     assert window.range_query(-1, 10**9) == found
-    window._pages.close()
+    window._tree.forest.pages.close()
     return found
 
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from mta import AmortizedMTA, Fenced, leases, monoids, policies
-from mta.attempts import AttemptHold
-from mta.manifest import decode_root
-from mta.operations import collect, verify
+from mta import AmortizedMTA, Fenced, monoids, policies
+from mta.durability import leases
+from mta.durability.attempts import AttemptHold
+from mta.durability.coding import decode_root
+from mta.durability.operations import collect, verify
 from mta.window import MonoidTreeAggregator
 from stores import Store, open_store, pages_of
 from stores.testing import FaultyStore

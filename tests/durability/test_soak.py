@@ -67,9 +67,9 @@ def test_soak(url: str, tmp_path: Path) -> None:
 def test_soak_finds_a_store_that_loses_pages(tmp_path: Path) -> None:
     """The soak itself is put to the test: with a RocksDB that never syncs what it was given."""
     program = (
-        "import sys, stores.rocksdb_database as rocksdb\n"
+        "import sys, stores.rocksdb.database as rocksdb\n"
         "rocksdb.Database._settle = lambda self: None\n"
-        "from mta.cli import main\n"
+        "from mta.tools.cli import main\n"
         f"sys.exit(main(['soak', '--kills', '60', '--seed', '7', 'rocksdb://{tmp_path}/db']))\n"
     )
     done = subprocess.run(

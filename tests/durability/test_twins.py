@@ -23,8 +23,8 @@ from hypothesis.stateful import (
 )
 
 from mta import AmortizedMTA, Fenced, LogMTA, monoids, policies
-from mta.manifest import decode_root
-from mta.operations import collect, remove, verify
+from mta.durability.coding import decode_root
+from mta.durability.operations import collect, remove, verify
 from mta.window import MonoidTreeAggregator
 from stores import open_store, pages_of
 
@@ -62,7 +62,7 @@ class Twins(RuleBasedStateMachine):
         window, self.windows[who] = self.windows[who], None
         assert window is not None
         window.close()
-        window._pages.close()
+        window._tree.forest.pages.close()
 
     @rule(who=WHO, count=st.integers(1, 12))
     def push(self, who: int, count: int) -> None:
@@ -125,7 +125,7 @@ class Twins(RuleBasedStateMachine):
     def restore(self, who: int, older: bool) -> None:
         before = self.windows[who]
         if before is not None:
-            before._pages.close()
+            before._tree.forest.pages.close()
         number = min(self.versions) if older else max(self.versions)
         window = self.kinds[who].restore(
             self.stores[who], self.name, monoids.Concat(), self.policy, version=number

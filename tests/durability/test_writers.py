@@ -13,13 +13,21 @@ from typing import Any, TypeVar
 import pytest
 
 from mta import AmortizedMTA, Fenced, LogMTA, monoids, policies
-from mta.attempts import AttemptHold
-from mta.manifest import decode_root, encode_root
-from mta.operations import verify
-from mta.ownership import Ownership
+from mta.durability.attempts import AttemptHold
+from mta.durability.coding import decode_root, encode_root
+from mta.durability.operations import verify
+from mta.durability.ownership import Ownership
 from mta.window import MonoidTreeAggregator
-from stores import Store, StoreUnavailable, open_store, pages_of, parse_page_key
-from stores.testing import CountingStore, FaultyStore, Wrapper
+from stores import (
+    CountingStore,
+    Store,
+    StoreUnavailable,
+    WrapperStore,
+    open_store,
+    pages_of,
+    parse_page_key,
+)
+from stores.testing import FaultyStore
 
 T = TypeVar("T")
 SPAN = 400
@@ -61,7 +69,7 @@ def often() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
-class Gate(Wrapper):
+class Gate(WrapperStore):
     """A call of some name waits until it is let through; before that it says that it has come."""
 
     def __init__(self, inner: Store) -> None:
@@ -158,7 +166,7 @@ def test_a_page_that_takes_the_place_of_one_under_way_is_written(store: Store, k
     with window:
         window.slide(rows)
         window.checkpoint()
-        window._pages._cache.clear()
+        window._tree.forest.pages._cache.clear()
         gate.closed.add("put_many")
         down = True
         with pytest.raises(StoreUnavailable):
@@ -193,7 +201,7 @@ def test_a_write_that_is_under_way_is_waited_for(store: Store, end: str) -> None
         assert held(store) == []
 
 
-class Garbled(Wrapper):
+class Garbled(WrapperStore):
     """What other threads than the first read makes no sense, and a client says so in words of its own."""
 
     def _around(self, call: str, action: Callable[[], T]) -> T:
@@ -237,7 +245,7 @@ def test_two_threads_of_a_window_share_its_pages_without_loss(
 # -- holds -------------------------------------------------------------------------------------------------
 
 
-class Meeting(Wrapper):
+class Meeting(WrapperStore):
     """Who reads a root waits a while for somebody else who does."""
 
     def __init__(self, inner: Store) -> None:

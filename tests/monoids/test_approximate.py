@@ -34,6 +34,27 @@ def test_a_filter_never_misses_and_seldom_errs():
     assert 5 not in bloom.lower(bloom.identity)
 
 
+def test_frequencies_are_never_too_low_and_seldom_too_high():
+    counts = Counter(min(int(random.Random(i).paretovariate(0.7)), 5000) for i in range(20_000))
+    monoid = m.CountMin()
+    found = monoid.lower(sum(count * monoid.lift(value) for value, count in counts.items()))
+    assert found.total == 20_000
+    assert found.error == pytest.approx(20_000 * np.e / 256)
+    over = [found[value] - count for value, count in counts.items()]
+    assert min(over) >= 0
+    assert max(over) > 0  # 256 counters are few
+    assert sum(each > found.error for each in over) <= len(over) / np.e**4
+    strangers = [found[f"stranger {i}"] for i in range(3000)]
+    assert sum(each > found.error for each in strangers) <= 3000 / np.e**4
+    small = m.CountMin(width=1 << 12)
+    exact = small.lower(aggregate(small, ["a", "b", "a", 1, 1.0, (2, "c")]))
+    assert [exact[value] for value in ("a", "b", 1, True, (2, "c"), "d")] == [2, 1, 2, 2, 1, 0]
+    assert exact == small.lower(aggregate(small, [(2, "c"), 1, "a", 1, "a", "b"]))
+    assert exact != found
+    assert hash(exact) == hash(small.lower(aggregate(small, [(2, "c"), 1, "a", 1, "a", "b"])))
+    assert m.CountMin().lower(0)["x"] == 0
+
+
 def test_equal_numbers_are_one_element():
     bloom = m.BloomFilter()
     assert bloom.lower(bloom.lift(1)) == bloom.lower(bloom.lift(1.0)) == bloom.lower(bloom.lift(np.int8(1)))

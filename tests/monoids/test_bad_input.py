@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mta import monoids as m
-from mta.states import layout_of
+from mta.core.states import layout_of
 
 NUMERIC = [
     m.Sum(),
@@ -30,6 +30,7 @@ VALUES = [
     m.Collect(),
     m.CollectDistinct(),
     m.BloomFilter(),
+    m.CountMin(),
     m.DistinctCount(),
     m.HeavyHitters(),
 ]
@@ -83,6 +84,7 @@ def test_missing_values(monoid, value):
         (m.Concat(), 5, TypeError, r"Concat\(\) takes str, got 5 of type int"),
         (m.CollectDistinct(), [1], TypeError, r"got \[1\] of type list, which cannot be in a set"),
         (m.BloomFilter(), [1], TypeError, r"takes str, bytes, int, float or tuples of them, got \[1\]"),
+        (m.CountMin(), [1], TypeError, r"takes str, bytes, int, float or tuples of them, got \[1\]"),
         (m.DistinctCount(), {}, TypeError, "takes str, bytes, int, float or tuples of them, got {}"),
         (m.HeavyHitters(), (1,), TypeError, "takes str, bytes, int or float"),
         (m.ArgMax(), 5, TypeError, r"takes a pair \(value, argument\), got 5"),
@@ -142,6 +144,13 @@ def test_rows_of_batches_are_numbered():
             ValueError,
             r"BloomFilter\(bits=...\) is a whole number of at least 1",
         ),
+        (
+            lambda: m.CountMin(width=0),
+            ValueError,
+            r"CountMin\(width=...\) is a whole number of at least 1, got 0",
+        ),
+        (lambda: m.CountMin(depth=2.0), ValueError, r"CountMin\(depth=...\) is a whole number"),
+        (lambda: m.CountMin(width=1 << 19, depth=3), ValueError, "at most 1048576 counters of 6 bytes"),
         (lambda: m.Quantiles(q=[]), ValueError, "at least one share"),
         (lambda: m.Quantiles(q=[0.5, 7]), ValueError, "takes shares from 0 to 1, got 7"),
         (lambda: m.DistinctCount(lg_k=99), ValueError, "a whole number from 4 to 26, got 99"),
@@ -156,3 +165,16 @@ def test_times_come_with_all_or_none():
     run = m.LongestIncreasingRun()
     with pytest.raises(TypeError, match="cannot mix elements with times and elements without"):
         run.combine(run.lift(1), run.lift((0, 1)))
+
+
+@pytest.mark.parametrize("monoid", [m.BloomFilter(bits=64), m.CountMin(width=4, depth=2)], ids=repr)
+def test_bytes_that_no_filter_packed(monoid):
+    state = monoid.combine(monoid.lift("a"), monoid.lift("b"))
+    assert monoid.unpack(monoid.pack(state)) == state
+    assert monoid.unpack(bytearray(monoid.pack(state))) == state  # as Spark gives it back
+    assert monoid.unpack(b"") == monoid.identity
+    for packed in (None, 5, "a", [1, 2], {}):
+        with pytest.raises(TypeError, match="has bytes as its state, got one of type"):
+            monoid.unpack(packed)
+    with pytest.raises(ValueError, match=r"has states of \d+ bits, got one of 8000"):
+        monoid.unpack(b"\xff" * 1000)

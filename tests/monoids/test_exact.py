@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from mta import monoids as m
+from mta.core.states import layout_of
 from mta.monoids.laws import fold
-from mta.states import layout_of
 
 BIG = 2**62
 

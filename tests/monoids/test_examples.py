@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from mta import monoids as m
+from mta.core.states import layout_of
 from mta.monoids.laws import fold
-from mta.states import layout_of
 
 NUMBERS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5]
 REALS = [2.5, -1.25, 8.0, 0.5, 8.0]
@@ -238,6 +238,7 @@ def test_from_function_calls_once():
         m.Collect(),
         m.LongestIncreasingRun("a", time="t"),
         m.BloomFilter(bits=64),
+        m.CountMin("a", width=64),
         m.Quantiles(q=0.5),
         m.from_ufunc(np.maximum, -math.inf),
         m.from_ufunc(np.logaddexp, None),
@@ -262,6 +263,10 @@ def test_fingerprints_tell_monoids_apart():
         m.BloomFilter(),
         m.BloomFilter(bits=64),
         m.BloomFilter("a"),
+        m.CountMin(),
+        m.CountMin(width=64),
+        m.CountMin(depth=2),
+        m.CountMin("a"),
         m.Quantiles(),
         m.Quantiles(q=0.5),
         m.Quantiles(k=100),

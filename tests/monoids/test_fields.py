@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from mta import monoids as m
+from mta.core.states import layout_of
 from mta.monoids.base import ColumnarMonoid
-from mta.states import layout_of
 
 ROWS = [
     {"temp": 20.5, "load": 3, "user": "ann", "note": None},

@@ -73,6 +73,7 @@ test_longest_run_timed = monoid_laws(
 )
 test_longest_run_named = monoid_laws(m.LongestIncreasingRun("temp", time="load"), records, close=exactly)
 test_bloom = monoid_laws(m.BloomFilter(bits=512, hashes=3), anything)
+test_count_min = monoid_laws(m.CountMin(width=16, depth=3), anything, close=exactly)
 test_distinct_count = monoid_laws(m.DistinctCount(), anything, close=same_sketch)
 test_quantiles = monoid_laws(m.Quantiles(), numbers, close=same_sketch)
 test_heavy_hitters = monoid_laws(m.HeavyHitters(), st.integers(0, 5), close=same_sketch)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mta import monoids as m
-from mta.states import layout_of
+from mta.core.states import layout_of
 
 
 def exact_deviation(values, freedom):

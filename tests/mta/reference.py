@@ -212,7 +212,15 @@ SUBJECTS = {
         _record,
         (policies.OlderThanMaximum("where"), While(lambda total, old: total["n"] - old["n"] >= 9)),
     ),
-    "sum": Subject(monoids.Sum, lambda i, _: i, (While(lambda total, old: total - old >= 300),)),
+    "sum": Subject(
+        monoids.Sum,
+        lambda i, _: i,
+        (
+            While(lambda total, old: total - old >= 300),
+            While(lambda total, old: total - old >= 300, columns=True, name="columns"),
+            policies.SumWindow(45),
+        ),
+    ),
     "max": Subject(monoids.Max, lambda i, _: i % 5 - 2.5, (policies.OlderThanMaximum(),)),
     "stddev": Subject(monoids.SampleStdDev, lambda i, _: 1e3 + i % 9),
 }

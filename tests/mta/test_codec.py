@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from reference import SUBJECTS
 
 from mta import PageCorrupt, monoids
-from mta.codec import decode_page, encode_page
+from mta.core.page import Page
+from mta.core.states import layout_of
 from mta.monoids import Monoid
-from mta.pages import Page
-from mta.states import layout_of
+from mta.paging.codec import decode_page, encode_page
 
 COUNT = 8
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mta.columns import decode_column, encode_column
+from mta.encoding.columns import decode_column, encode_column
 
 WORD = 2**63
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mta import AmortizedMTA, LogMTA, monoids
-from mta.policies import CountWindow, TimeWindow
+from mta.policies import CountWindow, OlderThanLongestRun, TimeWindow, While
 
 #: a push of Log MTA combines at most LOG · log2(n) times, on average
 LOG = 2.0
@@ -147,3 +147,118 @@ def test_range_query_is_logarithmic(kind: Any, page_size: int | None) -> None:
     for t0, t1 in ((0, n - 1), (1, n - 2), (5, 6), (n // 2 - 1, n // 2), (1000, 3000)):
         calls = counter.during(lambda t0=t0, t1=t1: window.range_query(t0, t1))
         assert calls <= 2 * (page_size or 1024) * math.ceil(math.log(n, page_size or 1024))
+
+
+def remaining(most: int) -> While:
+    """The paper's listing 3, over sums of ones."""
+    return While(lambda total, old: total - old >= most, name=f"the last {most}")
+
+
+@pytest.mark.parametrize("page_size", [2, 4, 64, None])
+@pytest.mark.parametrize("n", [1 << 10, 1 << 13, 3000])
+def test_amortized_is_constant_under_a_predicate(n: int, page_size: int | None) -> None:
+    """Two more than under a limit: the window with the element, and the two oldest elements.
+
+    Where a page ends the forest is searched, which is every other push where two make a page.
+    """
+    mean, _ = average(AmortizedMTA, n, remaining(n), page_size, 3 * n)
+    assert mean <= CONSTANT + (5 if page_size in (2, 4) else 2.1)
+
+
+@pytest.mark.parametrize("page_size", [2, 4, None])
+@pytest.mark.parametrize("n", [1 << 10, 3000])
+def test_log_is_logarithmic_under_a_predicate(n: int, page_size: int | None) -> None:
+    mean, _ = average(LogMTA, n, remaining(n), page_size, 2 * n)
+    assert mean <= LOG * math.log2(n) + 2
+
+
+@pytest.mark.parametrize("kind", [LogMTA, AmortizedMTA])
+@pytest.mark.parametrize("page_size", [2, 4, None])
+def test_a_predicate_that_lets_nothing_go(kind: Any, page_size: int | None) -> None:
+    """One combine for the total, one for R1 or the forest each, whatever is in the window."""
+    counter = Counter()
+    window = kind(counter.monoid, While(lambda *_: False, name="never"), page_size=page_size)
+    window.extend([1] * 3000)
+    window.query()
+    assert counter.during(lambda: [window.push(1) for _ in range(3000)]) <= 3.1 * 3000
+
+
+@pytest.mark.parametrize("page_size", [2, 4, None])
+@pytest.mark.parametrize("n", [1 << 10, 1 << 13])
+def test_bulk_eviction_by_predicate(n: int, page_size: int | None) -> None:
+    """What is searched, in pages of two log2(n) nodes up and down, and what the stack is rebuilt from."""
+    size = page_size or 1024
+    tiers = math.ceil(math.log(n, size))
+    for k in (1, 2, n // 2, n - 3, n - 1):
+        counter, most = Counter(), [n + 1]
+        policy = While(lambda total, old, most=most: total - old >= most[0], name="most")
+        window = AmortizedMTA(counter.monoid, policy, page_size=page_size)
+        window.extend([1] * n)
+        window.query()
+        most[0] = n - k
+        assert counter.during(window.enforce) <= 5 * size * tiers
+        assert window.query() == n - k
+
+
+@pytest.mark.parametrize("kind", [LogMTA, AmortizedMTA])
+@pytest.mark.parametrize("page_size", [2, 4, None])
+def test_a_repeated_query_combines_nothing(kind: Any, page_size: int | None) -> None:
+    """Section 5.2 of the paper: a result is kept until the window changes."""
+    counter = Counter()
+    window = kind(counter.monoid, CountWindow(2500), page_size=page_size)
+    window.extend([1] * 2000)
+    for change in (
+        lambda: window.insert(1),
+        window.evict,
+        lambda: window.evict(100),
+        lambda: window.push(1),
+        lambda: window.extend([1] * 100),
+        lambda: window.slide([1] * 10),
+        lambda: window.slide([1] * 2000),
+        lambda: window.evict(len(window)),
+        lambda: window.insert(1),
+    ):
+        change()
+        expected = len(window)
+        assert window.query() == expected
+        assert counter.during(lambda: [window.query() for _ in range(3)]) == 0
+        window.range_query(0, 5)
+        assert counter.during(window.enforce) == counter.during(window.query) == 0
+
+
+@pytest.mark.parametrize("page_size", [2, 4, None])
+def test_a_query_of_a_log_window_that_grows_is_constant(page_size: int | None) -> None:
+    """One combine for the root, and amortised one for the forest; none for the query."""
+    counter = Counter()
+    window = LogMTA(counter.monoid, page_size=page_size)
+    window.extend([1] * 1000)
+    window.evict(7)
+    window.query()
+    calls = 0
+    before = counter.calls
+    for _ in range(5000):
+        window.insert(1)
+        calls += counter.during(window.query)
+    assert calls == 0
+    assert counter.calls - before <= 2 * 5000 + (page_size or 1024)
+
+
+def test_the_policy_of_the_longest_run_asks_little() -> None:
+    """A run in the middle stays the longest, and nothing goes: three combines a push."""
+    counted = 0
+
+    class Runs(monoids.LongestIncreasingRun):
+        def combine(self, older: Any, younger: Any) -> Any:
+            nonlocal counted
+            counted += 1
+            return super().combine(older, younger)
+
+    for page_size in (2, 64, None):
+        window = AmortizedMTA(Runs(), OlderThanLongestRun(), page_size=page_size)
+        for value in range(100):
+            window.push(value)
+        counted = 0
+        for value in range(5000):
+            window.push(-value)
+        assert counted <= 3.1 * 5000
+        assert len(window) == 5100

@@ -12,10 +12,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mta import AmortizedMTA, LogMTA, baselines, monoids
-from mta.cuts import Side, before, comparable, cut, cuts
-from mta.merge import FEW, boundaries
 from mta.policies import Policy, TimeWindow
-from spark_integration.folds import first_rows
+from mta.times.boundaries import FEW_CUTS, boundaries
+from mta.times.cuts import Side, before, comparable, cut, cuts
+from spark_integration.partition.folds import first_rows
 
 GAPS = 2**53
 
@@ -145,7 +145,7 @@ def test_moments_fall_where_python_says(times: list[Any], moment: Any) -> None:
 @pytest.mark.parametrize("base", [0, 2**53, 2**60, -(2**60), 2**63 - 5000])
 def test_columns_of_moments_fall_there_too(kinds: Any, side: Any, base: int) -> None:
     chance = np.random.default_rng(7)
-    for count in (3, FEW + 1, 1000):
+    for count in (3, FEW_CUTS + 1, 1000):
         times = np.sort(base + chance.integers(0, 3000, 2000)).astype(kinds[0])
         moments = np.sort(base + chance.integers(0, 3000, count)).astype(kinds[1])
         if base == 2**63 - 5000 and float in kinds:

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mta import monoids
-from mta.forest import Forest
-from mta.local_pages import LocalPages
-from mta.states import NOTHING, layout_of
+from mta.core.forest import Forest
+from mta.core.states import NOTHING, layout_of
+from mta.paging.local import LocalPages
 
 SIZES = (2, 4, 8)
 
@@ -95,7 +95,10 @@ def test_searches_by_predicate(page_size: int, sizes: list[int], data: Any) -> N
         assert "".join(grown.items[head:]).startswith(prefix)
         return len(prefix) <= limit
 
-    assert grown.forest.longest_prefix(head, rejects) == kept
+    found, prefix = grown.forest.longest_prefix(head, rejects)
+    assert found == kept
+    assert (prefix is NOTHING) == (head == kept)
+    assert prefix is NOTHING or prefix == "".join(grown.items[head:kept])
 
 
 @given(st.sampled_from(SIZES), GROWTH, GROWTH)

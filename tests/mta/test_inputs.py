@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from mta import AmortizedMTA, LogMTA, baselines, monoids
 from mta.policies import CountWindow, TimeWindow
+from stores import open_store
 
 KINDS = [AmortizedMTA, LogMTA, baselines.DABA]
 
@@ -136,6 +138,47 @@ def test_a_single_masked_value_is_refused(kind: Any) -> None:
         with pytest.raises(TypeError):
             window.push(1, np.ma.masked)
         assert len(window) == 0
+
+
+SCALARS = [np.uint8(200), np.int8(100), np.float32(0.1), np.float16(0.1), np.longdouble(0.5), np.True_]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("scalar", SCALARS, ids=lambda scalar: type(scalar).__name__)
+def test_scalars_of_numpy_are_plain_numbers(kind: Any, scalar: Any) -> None:
+    """They wrap or round where Python does not, so a push would differ from a batch."""
+    plain = scalar.item() if not isinstance(scalar, np.longdouble) else float(scalar)
+    for monoid in (monoids.from_function(operator.add, 0), monoids.Sum()):
+        window = kind(monoid, CountWindow(3))
+        assert [window.push(scalar) for _ in range(3)] == [plain, plain + plain, plain + plain + plain]
+        assert window.slide([scalar, scalar]).tolist() == [plain + plain + plain] * 2
+    for monoid in (monoids.Last("x"), monoids.Fields(all=monoids.Collect("x"))):
+        window = kind(monoid)
+        result = window.push({"x": scalar})
+        found = result["all"][0] if isinstance(result, dict) else result
+        assert (type(found), found) == (type(plain), plain)
+    with open_store("memory:") as store, AmortizedMTA(monoids.Last(), store=store, name="w") as stored:
+        assert stored.push(scalar) == plain
+        stored.checkpoint()
+
+
+TIME_TYPES = [np.timedelta64(5, "ns"), np.timedelta64(5, "h"), np.timedelta64("NaT"), np.datetime64(5, "ns")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("value", TIME_TYPES, ids=repr)
+def test_scalars_of_time_types_are_refused_as_their_columns_are(kind: Any, value: Any) -> None:
+    some: list[Any] = [monoids.Sum(), monoids.Last(), monoids.from_function(max, None)]
+    for monoid in some:
+        with pytest.raises(TypeError, match="64"):
+            kind(monoid).push(value)
+    with pytest.raises(TypeError, match="64"):
+        kind(monoids.Fields(all=monoids.Collect("x"))).push({"x": value})
+    window = kind(monoids.Count(), TimeWindow(3))
+    with pytest.raises(TypeError, match="turn dates into a number"):
+        window.push(1, value)
+    with pytest.raises(TypeError, match="turn dates into a number"):
+        window.evict_until(value)
 
 
 def named(value: object) -> str:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mta.merge import FEW, boundaries
+from mta.times.boundaries import FEW_CUTS, boundaries
 
 KINDS = ["steady", "dense", "sparse", "floats", "equal", "bursts", "two"]
 
@@ -29,8 +29,8 @@ def series(kind: str, count: int, chance: Any) -> Any:
 @given(
     st.sampled_from(KINDS),
     st.sampled_from(KINDS),
-    st.sampled_from([1, 2, FEW - 1, FEW, 1000, 3000]),
-    st.sampled_from([1, FEW - 1, FEW, FEW + 1, 999, 4000]),
+    st.sampled_from([1, 2, FEW_CUTS - 1, FEW_CUTS, 1000, 3000]),
+    st.sampled_from([1, FEW_CUTS - 1, FEW_CUTS, FEW_CUTS + 1, 999, 4000]),
     st.sampled_from(["left", "right"]),
     st.integers(-3000, 3000),
     st.sampled_from(

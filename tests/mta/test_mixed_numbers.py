@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from reference import rows_of
 
 from mta import AmortizedMTA, LogMTA, baselines, monoids
-from mta.monoids.base import alike, column_of, joined
+from mta.core.states import layout_of
+from mta.monoids.base import column_of, joined
+from mta.monoids.columns import alike
 from mta.policies import CountWindow, TimeWindow
-from mta.states import layout_of
-from spark_integration.folds import folds
+from spark_integration.partition.folds import folds
 from stores import open_store
 
 WHOLE = st.one_of(
@@ -172,3 +173,36 @@ def test_times_at_the_end_of_64_bits() -> None:
                     call()
             assert len(window) == 0
             assert window.slide([1, 1], [2**63 - 2, 2**63 - 1]).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("kind", [LogMTA, AmortizedMTA])
+@pytest.mark.parametrize("make", [monoids.Sum, monoids.Max, monoids.Mean, monoids.GeometricMean])
+@pytest.mark.parametrize("beside", [0.5, 3, 1e30])
+def test_a_whole_number_beyond_64_bits_is_refused_whatever_is_beside_it(
+    kind: Any, make: Any, beside: float
+) -> None:
+    window = kind(make())
+    with pytest.raises(OverflowError, match=r"9223372036854775808.*does not fit in 64 bits"):
+        window.push(2**63)
+    for call in (window.slide, window.extend):
+        with pytest.raises(OverflowError, match=r"row 1: .*9223372036854775808.*does not fit in 64 bits"):
+            call([beside, 2**63])
+    assert len(window) == 0
+    assert window.slide([beside, 2.0**63]).tolist()
+
+
+@pytest.mark.parametrize("kind", [LogMTA, AmortizedMTA])
+@pytest.mark.parametrize("page_size", [2, 4, None])
+@pytest.mark.parametrize("make", [monoids.Sum, monoids.Product, monoids.Mean])
+def test_whole_numbers_beside_real_ones_overflow_quietly(kind: Any, page_size: int | None, make: Any) -> None:
+    """As real ones alone do: beyond their range is infinity, and no warning, which is an error here."""
+    values = [2**53 + 1, 1e308, 2**60 + 1, 1e308, 2**62 + 1, 1e308, 7]
+    window = kind(make(), CountWindow(5), page_size=page_size)
+    pushed = [window.push(value) for value in values]
+    assert math.inf in pushed
+    for batch in (values, values[:4]):
+        window = kind(make(), CountWindow(5), page_size=page_size)
+        assert list(map(math.isinf, window.slide(batch))) == list(map(math.isinf, pushed[: len(batch)]))
+    window = kind(make(), page_size=page_size)
+    window.extend(values)
+    assert window.range_query(0, 100) == math.inf

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mta import AmortizedMTA, monoids
-from mta.packing import DEEPEST, Unpackable, pack, unpack
+from mta import AmortizedMTA, LogMTA, monoids
+from mta.encoding.packing import DEEPEST, Unpackable, pack, unpack
 from stores import open_store
 
 SCALARS = st.one_of(
@@ -276,3 +276,46 @@ def test_half_of_a_surrogate_pair(value: Any) -> None:
         assert [window.push(f"{n} \U0001f600") for n in range(9)][-1] == "8 \U0001f600"
         window.checkpoint()
         assert len(window) == 10
+
+
+OBJECT = object()
+UNPACKABLE: dict[str, tuple[Any, Any]] = {
+    "text that is none": (lambda older, younger: older + younger, lambda i: "\ud800" if i == 9 else "x"),
+    "ever deeper": (lambda older, younger: (older, younger), lambda i: i),
+    "an object": (
+        lambda older, younger: OBJECT if 9 in (older, younger) or older is OBJECT else younger,
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", [AmortizedMTA, LogMTA])
+@pytest.mark.parametrize("label", UNPACKABLE)
+@pytest.mark.parametrize("call", ["insert", "push", "extend", "slide"])
+@pytest.mark.parametrize("page_size", [2, 4, 256])
+def test_a_page_whose_aggregate_no_store_can_hold_is_not_filled(
+    kind: Any, label: str, call: str, page_size: int
+) -> None:
+    """Else no checkpoint would ever succeed again."""
+    combine, lift = UNPACKABLE[label]
+    with open_store("memory:") as store:
+        monoid = monoids.from_function(combine, None, lift=lift, lower=lambda _: 0, name="odd")
+        window = kind(monoid, store=store, name="w", page_size=page_size)
+        count = 0
+
+        def fill() -> None:
+            nonlocal count
+            for _ in range(600):
+                getattr(window, call)(count if call in ("insert", "push") else [count])
+                count += 1
+
+        if label == "ever deeper" and page_size < 256:
+            fill()  # no deeper than its tiers
+        else:
+            with pytest.raises(Unpackable, match="cannot be kept in a store"):
+                fill()
+        assert len(window) == count
+        window.checkpoint(count)
+        window.close()
+        with kind.restore(store, "w", monoid) as again:
+            assert (len(again), again.offset) == (count, count)

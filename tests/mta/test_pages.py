@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from reference import matrices
 
 from mta import monoids
-from mta.pages import Page, Pyramid
-from mta.states import layout_of
+from mta.core.page import Page, Pyramid
+from mta.core.states import layout_of
 
 CONCAT = layout_of(monoids.Concat())
 
@@ -53,6 +53,26 @@ def test_every_cover(size: int) -> None:
     for start in range(size + 1):
         for stop in range(start, size + 1):
             assert "".join(pyramid.cover(start, stop)) == "".join(items[start:stop])
+
+
+@pytest.mark.parametrize("size", range(9))
+@pytest.mark.parametrize("more", [0, 1, 2, 5])
+@pytest.mark.parametrize("levels", [1, 2, 3])
+def test_what_an_interrupt_left_above_is_no_node(size: int, more: int, levels: int) -> None:
+    """Nodes are added from the highest level down, and an interrupt may come between two levels."""
+    pyramid, items = grown([size])[0] if size else Pyramid(), [f"{i}." for i in range(size)]
+    whole, _ = grown([size, more] if size else [more])
+    pyramid.levels += [[] for _ in whole.levels[len(pyramid.levels) :]]
+    for level in range(max(1, len(whole.levels) - levels), len(whole.levels)):
+        pyramid.levels[level] = whole.levels[level]
+    new = [f"{size + i}." for i in range(max(1, more))]
+    if more:
+        pyramid.add(CONCAT, new)
+    else:
+        pyramid.push(CONCAT, new[0])
+    items += new
+    for start in range(len(items)):
+        assert "".join(pyramid.cover(start, len(items))) == "".join(items[start:])
 
 
 def test_a_state_costs_one_combine() -> None:

@@ -9,7 +9,8 @@ import pickle
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import pytest
 
 from mta import AmortizedMTA, ConcurrentUse, LogMTA, WindowClosed, monoids, policies
-from mta.operations import verify
+from mta.durability.operations import verify
 from stores import Store, open_store
 
 KINDS = [AmortizedMTA, LogMTA]
@@ -69,6 +70,7 @@ def test_a_second_thread_is_noticed(kind: Any, call: str) -> None:
         window.enforce,
         window.query,
         lambda: window.range_query(0, 9),
+        window.close,
     ]
     for second in calls:
         with pytest.raises(ConcurrentUse, match="lock"):
@@ -166,6 +168,33 @@ def test_a_thread_that_cannot_start_changes_nothing(
     assert verify(any_store, name).problems == []
     with kind.restore(any_store, name, monoids.Concat(), policy) as again:
         assert again.query() == "xyz" * 100
+
+
+def test_the_buffer_is_looked_at_and_changed_under_its_lock(caplog: pytest.LogCaptureFixture) -> None:
+    """Pages come while the background looks for what to write, and lets go of what it has written."""
+
+    class Watched(OrderedDict[Any, Any]):
+        def __iter__(self) -> Iterator[Any]:
+            assert buffer._lock.locked()
+            return super().__iter__()
+
+        def __setitem__(self, name: Any, page: Any) -> None:
+            assert buffer._lock.locked()
+            super().__setitem__(name, page)
+
+        def __delitem__(self, name: Any) -> None:
+            assert buffer._lock.locked()
+            super().__delitem__(name)
+
+    with open_store("memory:") as store:
+        window = AmortizedMTA(monoids.Sum(), policies.CountWindow(50), store=store, name="w", page_size=2)
+        buffer: Any = window._tree.forest.pages._buffer  # type: ignore[attr-defined]
+        buffer._pages = Watched()
+        for number in range(200):
+            window.push(number)
+        window.checkpoint()
+        window.close()
+    assert not caplog.records
 
 
 def test_many_windows_share_few_threads() -> None:
@@ -315,7 +344,7 @@ def test_closing_again_goes_on_where_it_was_interrupted(monkeypatch: pytest.Monk
     with open_store("memory:") as store:
         window = AmortizedMTA(monoids.Sum(), store=store, name="w", page_size=4)
         window.extend(range(100))
-        pages = window._pages
+        pages = window._tree.forest.pages
         forget = pages.forget  # type: ignore[attr-defined]
 
         def interrupted() -> None:

@@ -19,7 +19,7 @@ import psutil
 import pyspark
 import servers
 
-from spark_integration.storage import PREFIX
+from spark_integration.running.storage import PREFIX
 
 #: A second attempt of a task that goes on is made on another host only.
 HOSTS = ("127.0.0.1", "127.0.0.2")

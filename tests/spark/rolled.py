@@ -11,9 +11,9 @@ import pyarrow as pa
 from pyspark.sql import types as sql
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_integration import chunks
-from spark_integration.planning import make_plan, with_results
-from spark_integration.task import run
+from spark_integration.call.planning import make_plan, with_results
+from spark_integration.partition import chunks
+from spark_integration.partition.task import run
 
 
 def schema_of(table: pa.Table) -> sql.StructType:

@@ -12,8 +12,8 @@ import pyarrow as pa
 from rolled import schema_of
 from streams import NUMBER, Row
 
-from spark_integration.metrics import STREAM_SUMS
-from spark_integration.planning import make_plan, with_results
+from spark_integration.call.planning import make_plan, with_results
+from spark_integration.running.metering import STREAM_SUMS
 from spark_integration.streaming import function
 from spark_integration.streaming.function import StreamFunction
 from spark_integration.streaming.packing import COUNTS, QUERY_KEY, pack, unpack

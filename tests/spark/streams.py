@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 from rolled import schema_of
 
 from mta import monoids, policies
-from mta.manifest import Version, unpack_version
+from mta.durability.coding import unpack_version
+from mta.durability.manifest import Version
 from spark_integration import rolling
 from spark_integration.streaming.packing import QUERY_KEY
 

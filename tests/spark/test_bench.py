@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -14,7 +15,9 @@ import psutil
 import pytest
 import servers
 
-from spark_integration import processes
+from mta.tools import processes
+from mta.tools.experiments.experiment import Disagreement, Scale
+from mta.tools.experiments.results import Results
 
 
 def mta(*arguments: str, code: int = 0) -> str:
@@ -81,7 +84,7 @@ def test_experiment_spark_memory_quick(tmp_path: Path) -> None:
 
 
 def case(worker: int | None = 512) -> Any:
-    from spark_integration.experiments.one_run import Case
+    from mta.tools.experiments.spark_memory.one_run import Case
 
     return Case("pandas", 10, 5, 512, worker)
 
@@ -101,13 +104,13 @@ def case(worker: int | None = 512) -> Any:
     ],
 )
 def test_how_a_run_ended(log: str, error: str, worker: int | None, outcome: str) -> None:
-    from spark_integration.experiments.runs import why
+    from mta.tools.experiments.spark_memory.runs import why
 
     assert why(case(worker), {"error": error}, log)[0] == outcome
 
 
 def test_a_run_that_takes_too_long_is_too_slow_and_leaves_nothing_running() -> None:
-    from spark_integration.experiments.runs import TOO_SLOW, run
+    from mta.tools.experiments.spark_memory.runs import TOO_SLOW, run
 
     sessions: set[int] = set()
     seen = processes.peaks
@@ -116,7 +119,7 @@ def test_a_run_that_takes_too_long_is_too_slow_and_leaves_nothing_running() -> N
         sessions.add(session)
         return seen(session)
 
-    with mock.patch("spark_integration.experiments.runs.peaks", noted):
+    with mock.patch("mta.tools.experiments.spark_memory.runs.peaks", noted):
         found = run(case(), 2.0, lambda _: None)
     assert (found.outcome, found.reason) == (TOO_SLOW, "not done after 2 s")
     (session,) = sessions
@@ -124,7 +127,7 @@ def test_a_run_that_takes_too_long_is_too_slow_and_leaves_nothing_running() -> N
 
 
 def test_an_experiment_that_is_killed_politely_leaves_nothing(tmp_path: Path) -> None:
-    program = "from test_bench import case; from spark_integration.experiments.runs import run; "
+    program = "from test_bench import case; from mta.tools.experiments.spark_memory.runs import run; "
     program += "run(case(), 60.0, lambda _: print('running', flush=True))"
     temporary = tmp_path / "tmp"
     temporary.mkdir()
@@ -147,8 +150,8 @@ def test_an_experiment_that_is_killed_politely_leaves_nothing(tmp_path: Path) ->
 
 
 def test_an_experiment_goes_on_where_it_was(tmp_path: Path) -> None:
-    from spark_integration.experiments import spark_memory
-    from spark_integration.experiments.runs import FINISHED, Run
+    from mta.tools.experiments.spark_memory import experiment as spark_memory
+    from mta.tools.experiments.spark_memory.runs import FINISHED, Run
 
     todo = spark_memory.cases(["rolling-rocksdb", "spark-window"], 1000, [512, 1024], [512, 1024])
     assert [(each.heap, each.worker) for each in todo] == [
@@ -156,28 +159,27 @@ def test_an_experiment_goes_on_where_it_was(tmp_path: Path) -> None:
         *[(1024, None), (512, None)],
     ]
     runs = [Run(each, FINISHED, seconds=1.0, rows_out=1000, sums=[1.0, 2.0, 3.0]) for each in todo]
-    file = tmp_path / "spark-memory.json"
-    record = spark_memory._resumed(file, quick=False)
-    file.write_text(json.dumps(record | {"runs": [run.record() for run in runs]}))
-    again = spark_memory._resumed(file, quick=False)
-    assert [Run.of(each) for each in again["runs"]] == runs
-    file.write_text(json.dumps({"format": 0}))
-    with pytest.raises(FileExistsError, match="remove it"):
-        spark_memory._resumed(file, quick=False)
+    results = Results(spark_memory.EXPERIMENT, Scale(), tmp_path)
+    for run in runs:
+        results.add(run.record())
+    again = Results(spark_memory.EXPERIMENT, Scale(), tmp_path)
+    again.resume([])
+    assert [Run.of(each) for each in again.records] == runs
+    assert all(again.has(asdict(each)) for each in todo)
 
 
 def test_contenders_have_to_agree() -> None:
-    from spark_integration.experiments import spark_memory
-    from spark_integration.experiments.runs import FINISHED, Run
+    from mta.tools.experiments.spark_memory import experiment as spark_memory
+    from mta.tools.experiments.spark_memory.runs import FINISHED, Run
 
     good = Run(case(), FINISHED, rows_out=10, sums=[1.0, 2.0, 3.0])
     for other in (
         Run(case(), FINISHED, rows_out=9, sums=good.sums),
         Run(case(), FINISHED, rows_out=10, sums=[1.0, 2.0, 3.1]),
     ):
-        with pytest.raises(spark_memory.Disagreement, match="other results"):
-            spark_memory._compare([good, other])
-    spark_memory._compare([good, Run(case(), FINISHED, rows_out=10, sums=[1.0, 2.0, 3.0 + 1e-12])])
+        with pytest.raises(Disagreement, match="other results"):
+            spark_memory.compare([good, other])
+    spark_memory.compare([good, Run(case(), FINISHED, rows_out=10, sums=[1.0, 2.0, 3.0 + 1e-12])])
 
 
 @pytest.mark.parametrize(
@@ -199,9 +201,9 @@ def test_a_mistake_is_one_line(arguments: list[str], says: str, tmp_path: Path) 
 
 
 def test_what_is_not_installed_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mta import cli
+    from mta.tools import cli, needs
 
-    monkeypatch.setattr(cli.importlib.util, "find_spec", lambda name: None if name == "pyspark" else name)
-    with pytest.raises(cli.NotInstalled, match=r"pip install 'mta-windows\[spark\]'"):
-        cli._need("spark", "pyspark")
-    assert cli.NotInstalled in cli._mistakes()
+    monkeypatch.setattr(needs.importlib.util, "find_spec", lambda name: None if name == "pyspark" else name)
+    with pytest.raises(needs.NotInstalled, match=r"pip install 'mta-windows\[spark\]'"):
+        needs.need("spark", "pyspark")
+    assert needs.NotInstalled in cli._mistakes()

@@ -18,9 +18,9 @@ from pyspark.sql import functions as fn
 import spark_integration
 from mta import monoids
 from spark_integration import Metrics, rolling
+from spark_integration.call.naming import Named, text_of
+from spark_integration.call.workers import for_workers
 from spark_integration.errors import RollingError, WorkersNotUsable
-from spark_integration.naming import Named, text_of
-from spark_integration.workers import for_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -88,6 +88,12 @@ def test_expressions_are_never_taken_for_columns(spark: SparkSession) -> None:
         counted(df, partition_by=lower, aggregates={"n": monoids.Count(text)})
 
 
+def test_expressions_are_not_tried_as_names(df: DataFrame, caplog: pytest.LogCaptureFixture) -> None:
+    """Which Spark would write an error of."""
+    rolling(df, partition_by=fn.col("o") + 1.5, order_by="o", rows=2, aggregates={"n": monoids.Count()})
+    assert not caplog.records
+
+
 def test_functions_as_keys_are_named_shortly(spark: SparkSession) -> None:
     half = fn.udf(lambda value: value // 2, "bigint")
     third = fn.udf(lambda value: value // 3, "bigint")
@@ -149,6 +155,14 @@ def test_order_as_columns(df: DataFrame) -> None:
         ({"partition_by": fn.sum}, r"partition_by=sum\(o\): \[MISSING_GROUP_BY\]"),
         ({"partition_by": lambda _: fn.col("nothing")}, r"partition_by=nothing: \[UNRESOLVED_COLUMN"),
         ({"partition_by": lambda _: "st.q"}, r"partition_by: no column 'st.q', the DataFrame has o, k, "),
+        (
+            {"partition_by": lambda _: fn.create_map("k", "o")},
+            r"of type map<bigint,.*which Spark cannot sort",
+        ),
+        (
+            {"order_by": lambda _: fn.array(fn.struct(fn.create_map("k", "o")))},
+            r"order_by: column .* of type array<struct<.*which Spark cannot sort",
+        ),
         ({"partition_by": lambda _: 5}, "partition_by= takes columns or names of columns, got 5"),
         ({"partition_by": lambda _: [5]}, "partition_by= takes columns or names of columns, got 5"),
     ],

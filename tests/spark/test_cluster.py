@@ -17,7 +17,7 @@ import pytest
 import servers
 from cluster import Attempt, Cluster, Driver, Job, has_ended, spark_cluster, wait_until
 
-from mta.operations import collect
+from mta.durability.operations import collect
 from stores import Store, StoreError, open_store, pages_of, parse_page_key
 
 #: Two keys, which Spark hashes to different partitions, and two rows of each at a time.

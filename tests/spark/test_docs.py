@@ -3,17 +3,51 @@
 from __future__ import annotations
 
 import datetime
+import inspect
 import re
 from pathlib import Path
 from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+from pyspark.sql import functions
+from rolled import column, roll
+
+from mta import policies
+from spark_integration import rolling
+from spark_integration.call import stores
 
 DOCUMENTS = Path(__file__).parents[2] / "docs"
 
 
-def _run(document: str, names: dict[str, Any]) -> None:
+def _run(document: str, names: dict[str, Any], number: int = 0) -> None:
     text = (DOCUMENTS / document).read_text()
-    (code,) = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    code = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[number]
     exec(compile(code, document, "exec"), names)
+
+
+def test_the_example_of_a_monoid() -> None:
+    names: dict[str, Any] = {}
+    _run("spark.md", names, 1)
+    table = pa.table({"k": [1] * 3, "o": range(3), "s": ["b a", None, "c b"]})
+    words = column(roll(table, rows=2, aggregates={"words": names["Words"]("s")}), "words")
+    assert words == ["a b", "a b", "b c"]
+
+
+def test_the_examples_of_help(spark: Any) -> None:
+    """None of them runs a job."""
+    day = datetime.datetime(2024, 1, 1)
+    df = spark.createDataFrame([("a", day, 1.0)], "user string, ts timestamp, amount double")
+    events = spark.readStream.format("rate").load().selectExpr("timestamp AS ts", "value AS amount")
+    names = {"df": df, "events": events, "F": functions, "DAY": 86_400_000_000, "policies": policies}
+    _, _, text = (inspect.getdoc(rolling) or "").partition("\n\n")
+    first, _, further = text.partition("\n\nhas the")
+    exec(inspect.cleandoc(first), names)
+    assert names["out"].columns == ["user", "ts", "amount", "peak", "n"]
+    code = further.partition("Others:\n\n")[2].partition("\n\nwhere F")[0]
+    assert code.count("rolling(") == 4
+    with mock.patch.object(stores, "try_store"):  # there is no such host
+        exec(inspect.cleandoc(code), names)
 
 
 def test_the_example(spark: Any) -> None:

@@ -18,9 +18,9 @@ import pytest
 from rolled import roll
 
 from mta import AmortizedMTA, monoids
-from spark_integration import notes
-from spark_integration.notes import Note, sweep
-from spark_integration.storage import TaskStorage
+from spark_integration.running import notes
+from spark_integration.running.notes import Note, sweep
+from spark_integration.running.storage import TaskStorage
 from stores import Store, StoreUnavailable, open_store
 
 #: A task of a worker that never comes to an end. Its arguments: the store's URL, and where it notes windows.
@@ -31,8 +31,8 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import types as sql
 from mta import monoids
-from spark_integration.planning import make_plan
-from spark_integration.task import run
+from spark_integration.call.planning import make_plan
+from spark_integration.partition.task import run
 from stores.redis import RedisStore
 
 tempfile.tempdir = sys.argv[2]

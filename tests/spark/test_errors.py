@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import types as sql
 
 from mta import monoids, policies
+from spark_integration.call.planning import make_plan, with_results
 from spark_integration.errors import RollingError
-from spark_integration.planning import make_plan, with_results
 
 SCHEMA = sql.StructType(
     [

@@ -17,7 +17,7 @@ from rolled import roll
 from mta import monoids, policies
 from spark_integration import rolling
 from spark_integration.errors import DataError, TaskStoreError
-from spark_integration.failures import said_in_one_line
+from spark_integration.running.messages import said_in_one_line
 from stores import StoreUnavailable
 
 if TYPE_CHECKING:

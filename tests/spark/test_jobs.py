@@ -18,10 +18,10 @@ from pyspark.sql import Window
 from pyspark.sql import functions as fn
 
 from mta import monoids, policies
-from mta.operations import collect
-from mta.ownership import this_process
+from mta.durability.operations import collect
+from mta.durability.owners import this_process
 from spark_integration import Metrics, rolling
-from spark_integration.storage import PREFIX, TaskStorage, _short
+from spark_integration.running.storage import PREFIX, TaskStorage, _short
 from stores import open_store
 
 if TYPE_CHECKING:

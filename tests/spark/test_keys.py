@@ -11,7 +11,7 @@ import pytest
 from rolled import column, roll
 
 from mta import monoids
-from spark_integration.chunks import differences
+from spark_integration.partition.keys import differences
 
 KEYS = {
     "bigint": pa.array([None, None, 1, 1, 2]),
@@ -66,11 +66,17 @@ def test_empty_partition() -> None:
 def roll_nothing(table: pa.Table) -> int:
     from rolled import schema_of
 
-    from spark_integration.planning import make_plan
-    from spark_integration.task import run
+    from spark_integration.call.planning import make_plan
+    from spark_integration.partition.task import run
 
     plan = make_plan(
         schema_of(table), partition_by="k", order_by="o", rows=3, aggregates={"n": monoids.Count()}
     )
     empty = pa.RecordBatch.from_arrays([pa.array([], pa.int64())] * 2, schema=table.schema)
     return sum(batch.num_rows for batch in run(plan, [empty, empty]))
+
+
+def test_a_key_of_nothing_but_nulls() -> None:
+    table = pa.table({"k": pa.nulls(5), "o": range(5)})
+    out = roll(table, rows=3, aggregates={"n": monoids.Count()}, chunk=2)
+    assert column(out, "n") == [1, 2, 3, 3, 3]

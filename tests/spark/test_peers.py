@@ -10,7 +10,7 @@ import pytest
 from rolled import column, roll
 
 from mta import monoids
-from spark_integration import peers
+from spark_integration.partition import peers
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from rolled import column, roll, schema_of
 
 from mta import monoids
 from mta.monoids import Monoid
+from spark_integration.call.planning import make_plan, with_results
 from spark_integration.errors import DataError
-from spark_integration.planning import make_plan, with_results
 
 DAYS = [dt.date(2020, 1, 1 + i) for i in range(4)]
 MOMENTS = [dt.datetime(2020, 1, 1, i, tzinfo=dt.UTC) for i in range(4)]
@@ -168,12 +168,17 @@ def test_sketches(chunk: int) -> None:
         "quantiles": monoids.Quantiles("int", q=0.5),
         "hitters": monoids.HeavyHitters("text", top=1),
         "bloom": monoids.BloomFilter("text"),
+        "often": monoids.CountMin("text"),
+        "all": monoids.Collect("text"),
     }
     out = roll(TABLE, rows=2, aggregates=aggregates, chunk=chunk, batch=1).to_pylist()
     assert [round(row["distinct"]) for row in out] == [1, 1, 1, 2]
     assert [row["quantiles"] for row in out] == [[(0.5, 1.0)], [(0.5, 1.0)], [(0.5, 3.0)], [(0.5, 2.0)]]
     assert [row["hitters"][0]["item"] for row in out] == ["a", "a", "c", "b"]
     assert all(isinstance(row["bloom"], bytes) for row in out)
+    sketch = monoids.CountMin("text")
+    frequencies = [sketch.lower(sketch.unpack(row["often"])) for row in out]
+    assert [each["a"] for each in frequencies] == [row["all"].count("a") for row in out]
 
 
 def test_nothing_but_nulls() -> None:
@@ -199,6 +204,30 @@ def test_nothing_but_nulls() -> None:
         for row in roll(table, rows=1, aggregates=aggregates, chunk=chunk, batch=1).to_pylist():
             kept = {name: row[name] for name in aggregates}
             assert kept == dict.fromkeys(aggregates) | {"most": 0, "all": [], "n": 1}
+
+
+@pytest.mark.parametrize("algorithm", ["amta", "daba"])
+@pytest.mark.parametrize("chunk", [1, 3, 100])
+def test_booleans(chunk: int, algorithm: str) -> None:
+    """Of groups with nulls and without: where there are none, a run of them is one of whole numbers."""
+    table = pa.table(
+        {"k": [1, 1, 1, 2, 2, 2], "o": range(6), "b": [True, False, True, None, False, None], "x": [1] * 6}
+    )
+    aggregates = {
+        "top": monoids.Max("b"),
+        "last": monoids.Last("b"),
+        "argument": monoids.ArgMax("o", "b"),
+        "all": monoids.Collect("b"),
+        "often": monoids.HeavyHitters("b", top=1),
+        "run": monoids.LongestIncreasingRun("x", time="b"),
+    }
+    out = roll(table, rows=2, aggregates=aggregates, chunk=chunk, algorithm=algorithm)
+    assert column(out, "top") == [True, True, True, None, False, False]
+    assert column(out, "last") == [True, False, True, None, False, False]
+    assert column(out, "argument") == [True, False, True, None, False, None]
+    assert column(out, "all") == [[True], [True, False], [False, True], [], [False], [False]]
+    assert [each[0]["item"] if each else None for each in column(out, "often")[3:]] == [None, False, False]
+    assert column(out, "run")[4] == {"start": False, "end": False, "interval": 0, "count": 1}
 
 
 def test_own_monoid_with_a_type() -> None:

@@ -20,11 +20,13 @@ from rolled import schema_of
 from streams import NUMBER, Stream, configured, seconds_of
 
 from mta import monoids, policies
-from spark_integration import rolling, storage
-from spark_integration.columns import Input
+from spark_integration import rolling
+from spark_integration.aggregates.inputs import Input
+from spark_integration.call import stores
+from spark_integration.call.planning import make_plan
 from spark_integration.errors import RollingError, UnsupportedColumn
-from spark_integration.metrics import STREAM_SUMS, Metrics
-from spark_integration.planning import make_plan
+from spark_integration.metrics import Metrics
+from spark_integration.running.metering import STREAM_SUMS
 from spark_integration.streaming import keys
 from spark_integration.streaming.identity import Identity, decode_identity
 from spark_integration.streaming.query import stream_plan
@@ -215,7 +217,7 @@ def test_what_a_query_does_may_change() -> None:
         "store": "redis://other-host:6379/0",
         "types": {"sx": "double"},
     }
-    with mock.patch.object(storage, "_try"):
+    with mock.patch.object(stores, "try_store"):
         before, after = identity(), identity(**other)
     assert after.after(before) == after
     assert after.fingerprint == before.fingerprint
@@ -326,6 +328,10 @@ SAME: dict[str, tuple[pa.Array, pa.Array]] = {
     "decimals": (
         pa.array([decimal.Decimal("-1.50"), decimal.Decimal("100")], pa.decimal128(38, 2)),
         pa.array([decimal.Decimal("-1.5000"), decimal.Decimal("100")], pa.decimal128(38, 4)),
+    ),
+    "maps": (
+        pa.array([[("a", -0.0), ("b", 1.0)], None], pa.map_(pa.string(), pa.float64())),
+        pa.array([[("b", 1.0), ("a", 0.0)], None], pa.map_(pa.string(), pa.float64())),
     ),
     "NaN": (
         pa.array(np.array([0x7FF8000000000001], dtype=np.int64).view(np.float64)),

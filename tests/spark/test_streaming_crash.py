@@ -16,8 +16,9 @@ import pytest
 import servers
 from streaming_job import Trial
 
-from mta.manifest import Root, decode_root
-from spark_integration.processes import end_all, is_worker, members
+from mta.durability.coding import decode_root
+from mta.durability.manifest import Root
+from mta.tools.processes import end_all, is_worker, members
 from stores import Store, open_store, parse_page_key
 
 

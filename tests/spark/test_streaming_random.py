@@ -16,7 +16,7 @@ from stream_reference import assert_as_wanted, wanted_with_watermark, watermarks
 from streams import AGGREGATES, NUMBER, POLICY, SCHEMA, START, make_files
 
 from mta import policies
-from mta.operations import collect
+from mta.durability.operations import collect
 from spark_integration.streaming import backlog
 from stores import open_store
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from stores import Store, open_store
+from stores import LatencyStore, Store, open_store
 from stores.testing import CountingStore, FaultyStore, SlowStore, StoreContract
 
 
@@ -37,6 +37,13 @@ class TestWrappers(StoreContract):
             yield store
 
 
+class TestLatency(StoreContract):
+    @pytest.fixture
+    def store(self) -> Iterator[Store]:
+        with LatencyStore(open_store(f"memory:{uuid.uuid4().hex}"), delay=0) as store:
+            yield store
+
+
 def test_private_stores_are_apart() -> None:
     with open_store("memory:") as one, open_store("memory:") as other:
         one.put_many({"key": b"x"})
@@ -56,3 +63,39 @@ def test_a_named_store_does_not_pass_for_itself_in_another_process() -> None:
         code = f"import pickle; pickle.loads({pickle.dumps(store)!r})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "StoreConfigError: the store memory:here lives in process" in done.stderr
+
+
+HAMMERED = """
+import os, threading, warnings
+from stores import open_store
+warnings.simplefilter("ignore")
+
+store = open_store("memory:hammered")
+done = threading.Event()
+
+def hammer():
+    while not done.is_set():
+        store.put_many({"key": b"x"})
+        open_store("memory:hammered").get_many(["key"])
+
+threads = [threading.Thread(target=hammer) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for _ in range(100):
+    child = os.fork()
+    if not child:
+        store.put_many({"other": b"y"})
+        os._exit(0 if open_store("memory:hammered").get_many(["other"]) == [b"y"] else 1)
+    assert os.waitpid(child, 0)[1] == 0
+done.set()
+for thread in threads:
+    thread.join()
+print("done")
+"""
+
+
+def test_a_child_is_not_held_by_locks_of_threads_that_it_has_not() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HAMMERED], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.stdout == "done\n", done.stderr

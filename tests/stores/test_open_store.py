@@ -19,9 +19,10 @@ from stores import (
     pages_of,
     parse_page_key,
 )
-from stores.base import escape_name, parse_bool, unescape_name
+from stores.names import escape_name, unescape_name
 from stores.redis import RedisStore
-from stores.redis_places import read_place
+from stores.redis.places import read_place
+from stores.urls import parse_bool
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 
@@ -136,7 +137,8 @@ def test_malformed_urls(url: str) -> None:
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "redis", None)
-    monkeypatch.delitem(sys.modules, "stores.redis", raising=False)
+    for name in [name for name in sys.modules if name.startswith("stores.redis")]:
+        monkeypatch.delitem(sys.modules, name)
     with pytest.raises(StoreConfigError, match=r"pip install 'mta-windows\[redis\]'"):
         open_store("redis://host")
 
@@ -158,8 +160,8 @@ def test_passwords_are_not_shown_but_travel(url: str, options: dict[str, Any]) -
     assert "hunter2" not in f"{store} {store!r} {store.url}"
     assert "host" in store.url
     travelled = pickle.loads(pickle.dumps(store))
-    assert travelled._credentials == store._credentials  # type: ignore[attr-defined]
-    assert travelled._credentials["password"] == "hunter2"
+    assert travelled._calls._setup.login == store._calls._setup.login  # type: ignore[attr-defined]
+    assert travelled._calls._setup.login["password"] == "hunter2"
 
 
 SECRETS = [
@@ -252,7 +254,7 @@ def test_users_and_passwords_come_from_the_environment_of_the_product(
         ("valkey", "of-valkey"),
         ("valkeys+cluster", "of-valkey"),
     ):
-        assert open_store(f"{scheme}://h")._credentials["password"] == password  # type: ignore[attr-defined]
+        assert open_store(f"{scheme}://h")._calls._setup.login["password"] == password  # type: ignore[attr-defined]
 
 
 def test_conflict_pickles() -> None:

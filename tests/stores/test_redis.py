@@ -23,7 +23,7 @@ from stores import (
     page_prefix,
     pages_of,
 )
-from stores.redis_connections import Server
+from stores.redis.server import Server
 from stores.testing import StoreContract
 
 redis = pytest.importorskip("redis")
@@ -217,3 +217,34 @@ def test_a_key_of_another_type_is_an_error_at_once(redis_url: str) -> None:
         with pytest.raises(StoreError, match="WRONGTYPE"):
             store.read_root(name)
         client.delete(f"mta:root:{{{name}}}")
+
+
+@needs_server
+@pytest.mark.parametrize("spread", [0, 4])
+def test_what_nobody_could_have_written_hides_nothing(tmp_path: Path, spread: int) -> None:
+    key, name = page_key(page_prefix("window", 1, 0), 7), "window"
+    with redis_server(tmp_path) as server, open_store(server.url, spread=spread) as store:
+        store.put_many({key: b"page"})
+        token = store.swap_root(name, b"root", None)
+        with redis.Redis(port=server.port) as client:
+            pages = next(iter(client.keys("mta:*page*") or client.keys("mta:spread*")))
+            before = pages[: pages.index(b"{window}")]
+            for odd in (b"\xff\xfe", b"", b"k" * 241, b"\xed\xa0\x80"):
+                client.set(before + odd, b"x")
+            client.lpush(before + b"list", b"x")
+            for odd in (b"{\xff}", b"{}", b"{%41}", b"{%zz}", b"{" + b"n" * 201 + b"}", b"{no end"):
+                client.hset(b"mta:root:" + odd, mapping={"token": b"t", "data": b"d"})
+            client.set("mta:root:{string}", b"no hash")
+            client.hset("mta:root:{spread}", mapping={"token": b"t", "spread": b"\xff"})
+        assert list(store.list_keys("")) == [key]
+        assert list(store.list_roots()) == [name]
+        with pytest.raises(StoreConfigError, match=r"spread=.xff"):
+            store.read_root("spread")
+        for call in (
+            lambda: store.read_root("string"),
+            lambda: store.swap_root("string", b"x", None),
+            lambda: store.delete_root("string", b"t"),
+        ):
+            with pytest.raises(StoreError, match=r"replied: .*WRONGTYPE"):
+                call()
+        assert store.read_root(name) == (b"root", token)

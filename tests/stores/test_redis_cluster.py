@@ -24,7 +24,7 @@ from stores import (
     page_prefix,
     pages_of,
 )
-from stores.redis_connections import FRESH, Server
+from stores.redis.server import FRESH, Server
 from stores.testing import StoreContract
 
 pytestmark = pytest.mark.redis

@@ -29,7 +29,7 @@ from stores import (
     page_prefix,
 )
 from stores.patience import Budget
-from stores.redis_connections import FRESH, Server
+from stores.redis.server import FRESH, Server
 from stores.testing import StoreContract
 
 pytestmark = pytest.mark.redis
@@ -101,7 +101,7 @@ def test_patience_is_ten_seconds_unless_told(lasting: RedisServer, monkeypatch: 
             given.append(seconds)
             super().__init__(seconds, **how)
 
-    monkeypatch.setattr("stores.redis.Budget", Watched)
+    monkeypatch.setattr("stores.patience.Budget", Watched)
     for url in (lasting.url, f"{lasting.url}?patience=3"):
         with open_store(url) as store:
             store.get_many(KEYS)
@@ -140,7 +140,8 @@ def test_a_call_of_many_parts_has_patience_for_each(lasting: RedisServer, monkey
 
 def test_threads_wait_for_a_pool_that_is_smaller_than_they_are_many(lasting: RedisServer) -> None:
     name = "threads"
-    with open_store(lasting.url, max_connections=2) as store:
+    # one try: they wait for a connection, and do not come back to ask for it
+    with open_store(lasting.url, max_connections=2, max_tries=1, patience=120) as store:
 
         def work(tier: int) -> None:
             prefix = page_prefix(name, 1, tier)
@@ -166,7 +167,7 @@ def test_a_pool_that_stays_busy_is_not_a_server_that_does_not_answer(lasting: Re
                 held.set()
                 release.wait(30)
 
-            store._call("hold", lambda route, budget: route.run((), budget, check=check))  # type: ignore[attr-defined]
+            store._calls.call("hold", lambda route, budget: route.run((), budget, check=check))  # type: ignore[attr-defined]
 
         holder = threading.Thread(target=hold)
         holder.start()
@@ -210,7 +211,7 @@ def test_a_fork_while_others_connect_does_not_hang(lasting: RedisServer) -> None
 
         def churn() -> None:
             while not stop.is_set():
-                store._changed()  # type: ignore[attr-defined]
+                store._calls.changed()  # type: ignore[attr-defined]
                 store.get_many(KEYS[:1])
 
         busy = [threads.submit(churn) for _ in range(4)]

@@ -23,7 +23,7 @@ import os, signal, sys
 from mta import AmortizedMTA, monoids
 from mta.policies import CountWindow
 from stores import open_store
-from stores.rocksdb_database import enter
+from stores.rocksdb.sharing import enter
 
 store = open_store(f"rocksdb://{sys.argv[1]}")
 flush = enter(sys.argv[1], True, ("test",), lambda: None).rocks.flush

@@ -16,7 +16,7 @@ import pytest
 from couchbase_inside import FailsAt, Spoiled, collection
 
 from mta import AmortizedMTA, monoids, policies
-from mta.operations import remove, verify
+from mta.durability.operations import remove, verify
 from stores import StoreClosed, StoreError, StoreUnavailable, open_store, page_prefix, pages_of
 
 pytest.importorskip("couchbase")

@@ -15,8 +15,8 @@ pytest.importorskip("couchbase")
 import couchbase.exceptions as cb
 
 from stores.couchbase import keys as documents
-from stores.couchbase import lists
-from stores.couchbase.client import Documents
+from stores.couchbase import lines, lists
+from stores.couchbase.documents import Documents
 
 pytestmark = pytest.mark.couchbase
 
@@ -33,7 +33,7 @@ def without_scans(store: Any) -> None:
 
 
 def list_document(store: Any, key: str) -> bytes:
-    value: bytes = collection(store).get(lists.list_of(key)).value
+    value: bytes = collection(store).get(lines.list_of(key)).value
     return value
 
 
@@ -189,7 +189,7 @@ def test_a_list_that_cannot_be_tidied_stops_nobody(
 def test_lines_that_nobody_wrote_are_passed_over(store: Any, name: str, junk: bytes) -> None:
     key = page_key(page_prefix(name, 1, 0), 0)
     store.put_many({key: b"x"})
-    collection(store).binary().append(lists.list_of(documents.page(key)), junk)
+    collection(store).binary().append(lines.list_of(documents.page(key)), junk)
     assert list(store.list_keys(pages_of(name))) == [key]
     assert key in set(store.list_keys(f"{{{name[:9]}"))  # all lists are read
 
@@ -199,7 +199,7 @@ def test_a_line_from_the_far_future_is_not_kept_until_then(
     store: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = time.time()
-    monkeypatch.setattr(lists.time, "time", lambda: now + 2 * lists.FAR_AHEAD)
+    monkeypatch.setattr(lists.time, "time", lambda: now + 2 * lines.FAR_AHEAD)
     kept, gone = (page_key(page_prefix(name, 1, tier), 0) for tier in range(2))
     store.put_many({kept: b"x", gone: b"x"})
     store.delete_many([gone])

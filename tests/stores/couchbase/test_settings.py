@@ -17,7 +17,7 @@ import couchbase.exceptions as cb
 from couchbase.durability import DurabilityLevel
 
 from stores.couchbase import connection
-from stores.couchbase.client import Documents
+from stores.couchbase.documents import Documents
 
 pytestmark = pytest.mark.couchbase
 

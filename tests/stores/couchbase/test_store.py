@@ -21,7 +21,7 @@ from couchbase.options import UpsertOptions
 from couchbase.transcoder import JSONTranscoder, RawStringTranscoder
 
 from stores.couchbase import keys as documents
-from stores.couchbase.lists import list_of
+from stores.couchbase.lines import list_of
 
 pytestmark = pytest.mark.couchbase
 

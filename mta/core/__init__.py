@@ -1,0 +1,1 @@
+"""The algorithms of the paper: no I/O, no threads, no store."""

@@ -1,0 +1,355 @@
+"""The forest that Log MTA and Amortized MTA share: a queue of pages for each tier, numbered absolutely.
+
+Leaf i is the i-th element ever inserted, and entry i of tier t aggregates leaves i·P^t … (i+1)·P^t - 1, with
+P the page size. The paper's levels between two tiers are inside a page and follow from it. Nothing is
+renumbered and a full page never changes, so parent, child and page are arithmetic: entry i of tier t is in
+page i // P, and page i of tier t is what entry i of tier t + 1 aggregates.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from mta.core.page import Page
+from mta.core.states import NOTHING, Layout, Run
+from mta.core.tail import Tail
+from mta.monoids.base import Array, column_of, joined
+from mta.times.cuts import Side, before
+
+#: From this page size on, folding page by page beats halving all pages together.
+LARGE_PAGE = 256
+
+
+class PageSource(Protocol):
+    """Where full pages are kept: in the process, or in a store."""
+
+    def check(self, states: Run) -> None:
+        """Refuses the aggregates of full pages that cannot be kept here, before anything has changed."""
+
+    def put(self, tier: int, number: int, page: Page) -> None:
+        """Takes a full page whose elements are about to come into the window."""
+
+    def settle(self, tail: int) -> None:
+        """All elements before `tail` are in the window, or were."""
+
+    def take_back(self, tail: int) -> None:
+        """The elements from `tail` on, of which pages were put, did not come in."""
+
+    def fetch(self, wanted: Sequence[tuple[int, int]]) -> list[Page]:
+        """Pages by tier and number, in one round trip at most."""
+
+    def head_at(self, page: int) -> None:
+        """The head is in a page of leaves, of the window or of a batch that slides over it.
+
+        A source reads ahead for a head that goes from page to page.
+        """
+
+    def reserve(self, pages: int) -> None:
+        """So many pages may be needed at once."""
+
+    def drop_below(self, tier: int, number: int) -> None:
+        """Pages of a tier before a number will not be read again."""
+
+    def admit(self, tail: int) -> None:
+        """Waits until there is room for more pages; `tail` elements are in the window or were."""
+
+    def close(self) -> None: ...
+
+
+class Piece(NamedTuple):
+    """Entries `start` to `stop` of a tier, all in one page."""
+
+    tier: int
+    start: int
+    stop: int
+
+
+class Growth(NamedTuple):
+    """New entries of one tier: the pages they fill, what is left over, and the entries of the tier above."""
+
+    pages: list[Page]
+    rest_times: Array
+    rest: Run
+    last_times: Array
+    totals: Run | None
+
+
+class Forest:
+    def __init__(self, layout: Layout, pages: PageSource, page_size: int) -> None:
+        self.layout = layout
+        self.pages = pages
+        self.page_size = page_size
+        #: log2 of the page size
+        self.shift = page_size.bit_length() - 1
+        self.tails = [Tail(layout, 0)]
+
+    @property
+    def tail(self) -> int:
+        """How many elements were ever inserted: the number of the next leaf."""
+        return self.tails[0].stop
+
+    # -- growing ----------------------------------------------------------------------------------------
+    #
+    # What the forest comes to is made first, with full pages handed to the page source, and the new tails
+    # are put in place of the old by whoever asked for them, in one step together with what else changes.
+
+    def with_one(self, time: Any, row: Any) -> list[Tail]:
+        """The tails with an element that fills a page."""
+        tails = list(self.tails)
+        last, total = time, row
+        for tier, tail in enumerate(self.tails):
+            if len(tail) + 1 < self.page_size:
+                tails[tier] = tail.followed(column_of([last]), self.layout.gather([total]))
+                return tails
+            page = tail.filled(last, total)
+            last, total = page.times[-1:].tolist()[0], self._fold(page)
+            self.pages.check(self.layout.gather([total]))
+            self.pages.put(tier, tail.start >> self.shift, page)
+            tails[tier] = tail.next(self.page_size)
+        tails.append(self._new_tail(len(tails)).followed(column_of([last]), self.layout.gather([total])))
+        return tails
+
+    def with_run(self, times: Array, run: Run) -> list[Tail]:
+        """The tails with a run of elements."""
+        tails = list(self.tails)
+        tier = 0
+        while len(times):
+            if tier == len(tails):
+                tails.append(self._new_tail(tier))
+            tail = tails[tier]
+            growth = self._growth(tail, times, run)
+            if growth.totals is not None:
+                self.pages.check(growth.totals)
+            for number, page in enumerate(growth.pages, tail.start >> self.shift):
+                self.pages.put(tier, number, page)
+            if growth.pages:
+                tail = tail.next(len(growth.pages) << self.shift)
+            tails[tier] = tail.followed(growth.rest_times, growth.rest)
+            times, run = growth.last_times, growth.totals
+            tier += 1
+        return tails
+
+    def coming_pages(self, times: Array, run: Run) -> list[tuple[int, Page]]:
+        """The pages of leaves, by number, that `extend` will make of this run alone."""
+        tail = self.tails[0]
+        first = -len(tail) % self.page_size
+        if self.page_size < LARGE_PAGE:
+            return []
+        pages = self._pages(0, times[first:], self.layout.cut(run, first, len(times)))
+        return list(enumerate(pages, tail.start + len(tail) + first >> self.shift))
+
+    def _growth(self, tail: Tail, times: Array, run: Run) -> Growth:
+        """What entries behind a tail come to; changes nothing."""
+        size, layout, count = self.page_size, self.layout, len(times)
+        first = -len(tail) % size
+        if first > count:
+            return Growth([], times, run, times[:0], None)
+        pages = self._pages(tail.tier, times[first:], layout.cut(run, first, count))
+        done = first + len(pages) * size
+        # copies, since views would keep the times of the whole batch
+        last_times, totals = times[first + size - 1 : done : size].copy(), []
+        if first:
+            full = tail.followed_by(times[:first], layout.cut(run, 0, first))
+            totals.append(layout.gather([self._fold(full)]))
+            last_times = joined((full.times[-1:], last_times))
+            pages.insert(0, full)
+        if done > first:
+            totals.append(
+                self._totals(pages[-(done - first) // size :], tail.tier, layout.cut(run, first, done))
+            )
+        rest = layout.cut(run, done, count)
+        return Growth(pages, times[done:], rest, last_times, layout.concat(totals) if totals else None)
+
+    def _pages(self, tier: int, times: Array, run: Run) -> list[Page]:
+        size, cut = self.page_size, self.layout.cut
+        return [
+            Page(tier, times[start : start + size], cut(run, start, start + size))
+            for start in range(0, len(times) - size + 1, size)
+        ]
+
+    def _totals(self, pages: list[Page], tier: int, run: Run) -> Run:
+        """The aggregate of each page, where `run` has the entries of all of them."""
+        layout = self.layout
+        if self.page_size >= LARGE_PAGE:
+            return layout.gather([self._fold(page) for page in pages])
+        totals = layout.lift(run) if tier == 0 else run
+        for _ in range(self.shift):
+            totals = layout.halve(totals)
+        return totals
+
+    def _fold(self, page: Page) -> Any:
+        return self.layout.fold(page.states(self.layout))
+
+    def _new_tail(self, tier: int) -> Tail:
+        self.pages.reserve(2 * (tier + 1) + 4)
+        return Tail(self.layout, tier)
+
+    # -- reading ----------------------------------------------------------------------------------------
+
+    def read(self, pieces: Sequence[Piece]) -> list[Page]:
+        """The entries of each piece, as a page cut to it; at most one round trip."""
+        names = [(tier, start >> self.shift) for tier, start, _ in pieces]
+        found = self._fetch(names)
+        parts = []
+        for name, (tier, start, stop) in zip(names, pieces, strict=True):
+            if name in found:
+                at = start & (self.page_size - 1)
+                parts.append(found[name].cut(self.layout, at, at + stop - start))
+            else:
+                parts.append(self.tails[tier].part(start, stop))
+        return parts
+
+    def page(self, tier: int, number: int) -> Page:
+        """A page, the partial last one among them."""
+        if self.is_tail(tier, number):
+            return self.tails[tier].page()
+        return self.pages.fetch([(tier, number)])[0]
+
+    def is_tail(self, tier: int, number: int) -> bool:
+        return tier < len(self.tails) and number == self.tails[tier].start >> self.shift
+
+    def drop_below(self, head: int) -> None:
+        """The head has come here: lets go of the pages that only cover leaves before it."""
+        self.pages.head_at(head >> self.shift)
+        for tier in range(len(self.tails)):
+            number = head >> self.shift * (tier + 1)
+            if not number:
+                break
+            self.pages.drop_below(tier, min(number, self.tails[tier].start >> self.shift))
+
+    # -- aggregates -------------------------------------------------------------------------------------
+
+    def cover(self, start: int, stop: int) -> list[Piece]:
+        """Pieces, oldest first, that make up leaves start to stop: two paths, O(log) pages."""
+        left: list[Piece] = []
+        right: list[Piece] = []
+        shift, mask, tier = self.shift, self.page_size - 1, 0
+        while start < stop:
+            if start >> shift == (stop - 1) >> shift:
+                left.append(Piece(tier, start, stop))
+                break
+            if start & mask:
+                edge = ((start >> shift) + 1) << shift
+                left.append(Piece(tier, start, edge))
+                start = edge
+            if stop & mask:
+                right.append(Piece(tier, stop >> shift << shift, stop))
+            start >>= shift
+            stop >>= shift
+            tier += 1
+        return left + right[::-1]
+
+    def load_cover(self, start: int, stop: int) -> None:
+        """Brings the pages that a fold of these leaves reads into the process, in one round trip."""
+        self._fetch([(tier, first >> self.shift) for tier, first, _ in self.cover(start, stop)])
+
+    def _fetch(self, names: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Page]:
+        """Those of the pages that are full, by tier and number; at most one round trip."""
+        full = [name for name in names if not self.is_tail(*name)]
+        return dict(zip(full, self.pages.fetch(full), strict=True)) if full else {}
+
+    def fold(self, start: int, stop: int) -> Any:
+        """The aggregate of leaves start to stop, or NOTHING, over whole runs of entries."""
+        layout = self.layout
+        total = NOTHING
+        for part in self.read(self.cover(start, stop)):
+            total = layout.join(total, layout.fold(part.states(layout)))
+        return total
+
+    def fold_nodes(self, start: int, stop: int) -> Any:
+        """The aggregate of leaves start to stop, or NOTHING, over O(log2 n) nodes of the binary trees."""
+        layout, mask = self.layout, self.page_size - 1
+        pieces = self.cover(start, stop)
+        pages = self._fetch([(tier, first >> self.shift) for tier, first, _ in pieces])
+        total = NOTHING
+        for tier, first, last in pieces:
+            page = pages.get((tier, first >> self.shift))
+            pyramid = self.tails[tier].pyramid() if page is None else page.pyramid(layout)
+            at = first & mask
+            for state in pyramid.cover(at, at + last - first):
+                total = layout.join(total, state)
+        return total
+
+    # -- searches ---------------------------------------------------------------------------------------
+
+    def first_leaf(self, head: int, time: Any, side: Side) -> int:
+        """The first leaf from `head` on with a time >= `time` (side left) or > `time` (side right).
+
+        From the top tier down, one page a tier, and none where there is nothing to choose.
+        """
+        for tier in reversed(range(len(self.tails))):
+            tail = self.tails[tier]
+            start = max(tail.start, head >> self.shift * tier)
+            if start < tail.stop:
+                times = tail.page().times
+                entry = tail.start + _search(times, start - tail.start, time, side)
+                if entry < tail.stop:
+                    return self._descend(tier, entry, head, time, side)
+        return self.tail
+
+    def _descend(self, tier: int, entry: int, head: int, time: Any, side: Side) -> int:
+        """The first such leaf below an entry that has one."""
+        mask = self.page_size - 1
+        while tier:
+            tier -= 1
+            first = max(entry << self.shift, head >> self.shift * tier)
+            if tier and first & mask == mask:
+                entry = first
+                continue
+            times = self.page(tier, entry).times
+            entry = (entry << self.shift) + _search(times, first & mask, time, side)
+        return entry
+
+    def longest_prefix(
+        self, head: int, rejects: Callable[[Any], bool], before: Any = NOTHING
+    ) -> tuple[int, Any]:
+        """The first leaf from `head` on that has to stay, and the aggregate of what has not.
+
+        A leaf has to stay if `rejects(before ⊕ aggregate of head … leaf)` is false. Up the left spine until
+        something stays, then down to it: a page a tier each way, those of the way up in one round trip.
+        """
+        pieces = self.cover(head, self.tail)
+        total = before
+        for piece, part in zip(pieces, self.read(pieces), strict=True):
+            kept, total = self._search_page(part, total, rejects)
+            if kept < piece.stop - piece.start:
+                break
+        else:
+            return self.tail, total
+        tier, entry = piece.tier, piece.start + kept
+        while tier:
+            tier -= 1
+            kept, total = self._search_page(self.page(tier, entry), total, rejects)
+            entry = (entry << self.shift) + min(kept, self.page_size - 1)
+        return entry, total
+
+    def _search_page(self, page: Page, before: Any, rejects: Callable[[Any], bool]) -> tuple[int, Any]:
+        """The first entry that has to stay, and the aggregate of all before it.
+
+        Looks at runs of doubling length, so that it costs in proportion to what goes.
+        """
+        layout, start, stop, step = self.layout, 0, len(page.times), 8
+        while start < stop:
+            end = min(stop, start + step)
+            states = page.cut(layout, start, end).states(layout)
+            prefixes = layout.preceded_by(before, layout.prefixes(states))
+            gone = count_rejected(layout, prefixes, rejects)
+            if gone:
+                before = layout.at(prefixes, gone - 1)
+            if gone < end - start:
+                return start + gone, before
+            start, step = end, step if layout.monoid.grows else 4 * step
+        return stop, before
+
+
+def count_rejected(layout: Layout, prefixes: Run, rejects: Callable[[Any], bool]) -> int:
+    """How many prefix aggregates a monotone predicate rejects: those come first."""
+    return bisect_left(
+        range(layout.length(prefixes)), True, key=lambda at: not rejects(layout.at(prefixes, at))
+    )
+
+
+def _search(times: Array, start: int, time: Any, side: Side) -> int:
+    return start + before(times[start:], time, side)

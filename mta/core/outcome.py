@@ -1,0 +1,44 @@
+"""A batch of rows, and what it comes to."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from mta.core.stack import Stack
+from mta.core.states import Run
+from mta.monoids.base import Array
+
+
+class Batch:
+    """Rows that were checked."""
+
+    __slots__ = ("elements", "times")
+
+    def __init__(self, elements: Run, times: Array) -> None:
+        self.elements = elements
+        self.times = times
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def time(self, row: int) -> Any:
+        """The time of a row as a plain number."""
+        return self.times[row : row + 1].tolist()[0]
+
+    @property
+    def last(self) -> Any:
+        """The time of the last row."""
+        return self.time(len(self.times) - 1)
+
+
+class Outcome(NamedTuple):
+    """What a batch comes to: its results, and what the window is after it."""
+
+    results: Any
+    #: the first leaf of the last row's window, and its time
+    head: int
+    oldest: Any
+    #: the stack walked up to that head; None where the last window lies in the batch
+    walker: Stack | None
+    #: the aggregate from the walker's boundary, or from the head where there is no walker, to the new tail
+    younger: Any

@@ -1,0 +1,323 @@
+"""A run of elements or of partial aggregates, as NumPy columns or as Python objects, behind one interface.
+
+The algorithms are written once over it. A *run* only holds; a *layout* knows the monoid and works on runs.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from mta.encoding.packing import pack, pack_entries
+from mta.inputs import batch_columns, batch_rows
+from mta.monoids.base import Array, ColumnarMonoid, Columns, Monoid, column_of, joined, row_columns
+from mta.owned import own_results
+
+#: A run is a tuple of columns (ColumnLayout) or a list of objects (ObjectLayout).
+Run: TypeAlias = Any
+
+#: The aggregate of no element, where a state of the monoid (even its identity) would cost a combine.
+NOTHING: Any = type("Nothing", (), {"__repr__": lambda _: "NOTHING", "__slots__": ()})()
+
+#: Below this length a scan in plain Python beats the fixed cost of NumPy's calls.
+SHORT = 24
+
+
+class Layout(ABC):
+    """How runs of one monoid's elements and states are held and worked on."""
+
+    def __init__(self, monoid: Monoid) -> None:
+        self.monoid = monoid
+
+    # -- runs -------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def length(self, run: Run) -> int: ...
+
+    @abstractmethod
+    def cut(self, run: Run, start: int, stop: int) -> Run:
+        """A part of a run, without a copy where that is possible."""
+
+    @abstractmethod
+    def take(self, run: Run, indices: Array) -> Run: ...
+
+    @abstractmethod
+    def concat(self, runs: Sequence[Run]) -> Run: ...
+
+    # -- elements ---------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def elements(self, values: Any) -> Run:
+        """A batch given by a user, checked and copied."""
+
+    @abstractmethod
+    def gather_rows(self, rows: list[Any]) -> Run:
+        """A run out of rows that were checked one by one."""
+
+    @abstractmethod
+    def lift(self, elements: Run) -> Run: ...
+
+    @abstractmethod
+    def row_list(self, elements: Run) -> list[Any]: ...
+
+    @abstractmethod
+    def check_storable(self, elements: Run) -> None:
+        """Refuses elements, and states of the first of them, that no store can hold."""
+
+    @abstractmethod
+    def check_storable_states(self, states: Run) -> None:
+        """Refuses states that no store can hold."""
+
+    # -- states -----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def gather(self, states: Sequence[Any]) -> Run:
+        """A run out of states."""
+
+    @abstractmethod
+    def at(self, states: Run, index: int) -> Any: ...
+
+    @abstractmethod
+    def state_list(self, states: Run) -> list[Any]: ...
+
+    @abstractmethod
+    def combine(self, older: Run, younger: Run) -> Run:
+        """Entry by entry; a run of one goes with every entry of the other."""
+
+    @abstractmethod
+    def fold(self, states: Run) -> Any:
+        """The state of a whole run, which is not empty."""
+
+    @abstractmethod
+    def halve(self, states: Run) -> Run:
+        """Each two siblings combined; an odd last entry is left out."""
+
+    @abstractmethod
+    def prefixes(self, states: Run) -> Run: ...
+
+    @abstractmethod
+    def suffixes(self, states: Run, seed: Any = NOTHING) -> Run:
+        """Suffix aggregates of the run with one state (or NOTHING) behind it."""
+
+    @abstractmethod
+    def lower(self, states: Run) -> Any:
+        """One result an entry: an array, or a mapping of arrays."""
+
+    def join(self, older: Any, younger: Any) -> Any:
+        """`combine` of two states, either of which may be NOTHING."""
+        if older is NOTHING:
+            return younger
+        return older if younger is NOTHING else self.monoid.combine(older, younger)
+
+    def followed_by(self, states: Run, younger: Any) -> Run:
+        """Each entry with one state (or NOTHING) behind it."""
+        return states if younger is NOTHING else self.combine(states, self.gather([younger]))
+
+    def preceded_by(self, older: Any, states: Run) -> Run:
+        return states if older is NOTHING else self.combine(self.gather([older]), states)
+
+    def stack(self, states: Run, seed: Any) -> list[Any]:
+        """Suffix aggregates with `seed` behind the run, the whole run's last: pop() gives oldest first."""
+        if self.length(states) > SHORT:
+            reverse = self.state_list(self.suffixes(states, seed))
+            reverse.reverse()
+            return reverse
+        combine = self.monoid.combine
+        reverse = []
+        for state in reversed(self.state_list(states)):
+            seed = state if seed is NOTHING else combine(state, seed)
+            reverse.append(seed)
+        return reverse
+
+
+class ColumnLayout(Layout):
+    monoid: ColumnarMonoid
+
+    def __init__(self, monoid: ColumnarMonoid) -> None:
+        super().__init__(monoid)
+
+    def length(self, run: Run) -> int:
+        return len(run[0])
+
+    def cut(self, run: Run, start: int, stop: int) -> Columns:
+        return tuple(column[start:stop] for column in run)
+
+    def take(self, run: Run, indices: Array) -> Columns:
+        return tuple(column.take(indices) for column in run)
+
+    def concat(self, runs: Sequence[Run]) -> Columns:
+        return runs[0] if len(runs) == 1 else tuple(joined(parts) for parts in zip(*runs, strict=True))
+
+    def elements(self, values: Any) -> Columns:
+        return self.monoid.check_columns(batch_columns(self.monoid, values))
+
+    def gather_rows(self, rows: list[Any]) -> Columns:
+        return row_columns(self.monoid, rows)
+
+    def lift(self, elements: Run) -> Columns:
+        return self.monoid.lift_columns(elements)
+
+    def row_list(self, elements: Run) -> list[Any]:
+        parts = [column.tolist() for column in elements]
+        return parts[0] if self.monoid.arity == 1 else list(zip(*parts, strict=True))
+
+    def check_storable(self, elements: Run) -> None:
+        for column in elements:
+            if column.dtype == object:
+                for value in column.tolist():
+                    pack(value)
+
+    def check_storable_states(self, states: Run) -> None:
+        for column in states:
+            if column.dtype == object:
+                pack_entries(column.tolist())
+
+    def gather(self, states: Sequence[Any]) -> Columns:
+        return self.monoid.columns_of(states)
+
+    def at(self, states: Run, index: int) -> Any:
+        return self.monoid.state_at(states, index)
+
+    def state_list(self, states: Run) -> list[Any]:
+        return self.monoid.state_list(states)
+
+    def combine(self, older: Run, younger: Run) -> Columns:
+        return self.monoid.combine_columns(older, younger)
+
+    def fold(self, states: Run) -> Any:
+        return self.monoid.state_at(self.monoid.fold_columns(states), 0)
+
+    def halve(self, states: Run) -> Columns:
+        whole = self.length(states) // 2 * 2
+        return self.monoid.combine_columns(
+            tuple(column[0:whole:2] for column in states), tuple(column[1:whole:2] for column in states)
+        )
+
+    def prefixes(self, states: Run) -> Columns:
+        return self.monoid.prefix_columns(states)
+
+    def suffixes(self, states: Run, seed: Any = NOTHING) -> Run:
+        return self.followed_by(self.monoid.suffix_columns(states), seed)
+
+    def lower(self, states: Run) -> Any:
+        return own_results(self.monoid.lower_columns(states), states)
+
+    def shaped(self, states: Run) -> Any:
+        """A run in the shape of a state, with a column in place of each number."""
+        return self.monoid.shaped(states)
+
+
+class ObjectLayout(Layout):
+    def length(self, run: Run) -> int:
+        return len(run)
+
+    def cut(self, run: Run, start: int, stop: int) -> list[Any]:
+        part: list[Any] = run[start:stop]
+        return part
+
+    def take(self, run: Run, indices: Array) -> list[Any]:
+        return [run[index] for index in indices.tolist()]
+
+    def concat(self, runs: Sequence[Run]) -> list[Any]:
+        return [item for run in runs for item in run]
+
+    def elements(self, values: Any) -> list[Any]:
+        rows = []
+        for number, value in enumerate(batch_rows(self.monoid, values)):
+            try:
+                row = self.monoid.row(value)
+                self.monoid.lift_row(row)
+            except (TypeError, ValueError, OverflowError) as error:
+                raise type(error)(f"row {number}: {error}") from error
+            rows.append(row)
+        return rows
+
+    def gather_rows(self, rows: list[Any]) -> list[Any]:
+        return rows
+
+    def lift(self, elements: Run) -> list[Any]:
+        lift = self.monoid.lift_row
+        return [lift(row) for row in elements]
+
+    def row_list(self, elements: Run) -> list[Any]:
+        return list(elements)
+
+    def check_storable(self, elements: Run) -> None:
+        for row in elements:
+            pack(row)
+        pack_entries([self.monoid.pack(self.monoid.lift_row(elements[0]))])
+
+    def check_storable_states(self, states: Run) -> None:
+        pack_entries([self.monoid.pack(state) for state in states])
+
+    def gather(self, states: Sequence[Any]) -> list[Any]:
+        return list(states)
+
+    def at(self, states: Run, index: int) -> Any:
+        return states[index]
+
+    def state_list(self, states: Run) -> list[Any]:
+        return list(states)
+
+    def combine(self, older: Run, younger: Run) -> list[Any]:
+        combine = self.monoid.combine
+        if len(older) == 1 and len(younger) != 1:
+            return [combine(older[0], state) for state in younger]
+        if len(younger) == 1 and len(older) != 1:
+            return [combine(state, younger[0]) for state in older]
+        return [combine(a, b) for a, b in zip(older, younger, strict=True)]
+
+    def fold(self, states: Run) -> Any:
+        if self.monoid.grows:  # one by one, every state would be copied again for each that follows
+            while len(states) > 1:
+                states = self.halve(states) + (states[-1:] if len(states) % 2 else [])
+            return states[0]
+        combine = self.monoid.combine
+        items = iter(states)
+        total = next(items)
+        for state in items:
+            total = combine(total, state)
+        return total
+
+    def halve(self, states: Run) -> list[Any]:
+        combine = self.monoid.combine
+        return [combine(states[i], states[i + 1]) for i in range(0, len(states) // 2 * 2, 2)]
+
+    def prefixes(self, states: Run) -> list[Any]:
+        combine = self.monoid.combine
+        out: list[Any] = states[:1]
+        for state in states[1:]:
+            out.append(combine(out[-1], state))
+        return out
+
+    def suffixes(self, states: Run, seed: Any = NOTHING) -> list[Any]:
+        return self.stack(states, seed)[::-1]
+
+    def stack(self, states: Run, seed: Any) -> list[Any]:
+        combine = self.monoid.combine
+        reverse = []
+        for state in reversed(states):
+            seed = state if seed is NOTHING else combine(state, seed)
+            reverse.append(seed)
+        return reverse
+
+    def lower(self, states: Run) -> Any:
+        lower = self.monoid.lower
+        if not states:
+            nothing = lower(self.monoid.identity)
+            return dict.fromkeys(nothing, column_of([])) if isinstance(nothing, dict) else column_of([])
+        return result_array([lower(state) for state in states])
+
+
+def layout_of(monoid: Monoid) -> Layout:
+    return ColumnLayout(monoid) if isinstance(monoid, ColumnarMonoid) else ObjectLayout(monoid)
+
+
+def result_array(results: Sequence[Any]) -> Any:
+    """Results of single rows as `slide` gives them: an array, or a mapping of arrays for mappings."""
+    if results and all(isinstance(result, dict) for result in results):
+        keys = results[0].keys()
+        if all(result.keys() == keys for result in results):
+            return {key: column_of([result[key] for result in results]) for key in keys}
+    return column_of(results)

@@ -1,0 +1,125 @@
+"""The partial last page of one tier: the paper's Tails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mta.core.page import Page, Pyramid
+from mta.core.states import Layout, Run
+from mta.monoids.base import Array, column_of, joined
+
+
+class Tail:
+    """The entries of a tier that do not fill a page yet, added one by one or a run at a time.
+
+    Single entries are kept in plain lists, because that is what grows fastest, and are made a run when
+    one is needed.
+    """
+
+    __slots__ = ("_last_time", "_layout", "_packed", "_pyramid", "_runs", "entries", "start", "tier", "times")
+
+    def __init__(self, layout: Layout, tier: int, start: int = 0) -> None:
+        self._layout = layout
+        self.tier = tier
+        #: the absolute number of the first entry; a multiple of the page size
+        self.start = start
+        self.entries: list[Any] = []
+        self.times: list[Any] = []
+        self._runs: list[tuple[Array, Run]] = []
+        self._packed = 0
+        self._pyramid: Pyramid | None = None
+
+    def __len__(self) -> int:
+        return self._packed + len(self.entries)
+
+    @property
+    def stop(self) -> int:
+        return self.start + self._packed + len(self.entries)
+
+    def followed(self, times: Array, run: Run) -> Tail:
+        """A tail of these entries and others behind them, which fill no page; this one stays as it is."""
+        twin = Tail(self._layout, self.tier, self.start)
+        twin._runs = self._packed_runs()
+        twin._packed = len(self)
+        twin._pyramid = self._pyramid
+        if len(times):
+            twin._runs.append((times, run))
+            twin._packed += len(times)
+        return twin
+
+    def next(self, entries: int) -> Tail:
+        """The tail behind the full pages that so many entries make."""
+        return Tail(self._layout, self.tier, self.start + entries)
+
+    def page(self) -> Page:
+        """All entries, as a page that is not full."""
+        self._pack()
+        if len(self._runs) != 1:
+            self._runs = [self._joined(self._runs)]
+        return Page(self.tier, *self._runs[0])
+
+    def filled(self, time: Any, entry: Any) -> Page:
+        """The page that one more entry fills; nothing is added."""
+        if not self._runs:
+            return Page(self.tier, column_of([*self.times, time]), self._gather([*self.entries, entry]))
+        return Page(
+            self.tier, *self._joined([*self._packed_runs(), (column_of([time]), self._gather([entry]))])
+        )
+
+    def _joined(self, runs: list[tuple[Array, Run]]) -> tuple[Array, Run]:
+        if not runs:
+            return column_of([]), self._gather([])
+        return joined([times for times, _ in runs]), self._layout.concat([run for _, run in runs])
+
+    def part(self, start: int, stop: int) -> Page:
+        """Some of the entries (by absolute number), without a copy of the rest where they came together."""
+        first = start - self.start - self._packed
+        if first < 0:
+            begin = 0
+            for times, run in self._runs:
+                if begin <= start - self.start and stop - self.start <= begin + len(times):
+                    page = Page(self.tier, times, run)
+                    return page.cut(self._layout, start - self.start - begin, stop - self.start - begin)
+                begin += len(times)
+            return self.page().cut(self._layout, start - self.start, stop - self.start)
+        last = stop - self.start - self._packed
+        return Page(self.tier, column_of(self.times[first:last]), self._gather(self.entries[first:last]))
+
+    def pyramid(self) -> Pyramid:
+        """The complete nodes over the entries; grows with them."""
+        if self._pyramid is None:
+            self._pyramid = Pyramid()
+        missing = len(self) - len(self._pyramid)
+        if missing == 1 and self.entries:
+            entry = self.entries[-1]
+            state = self._layout.monoid.lift_row(entry) if self.tier == 0 else entry
+            self._pyramid.push(self._layout, state)
+        elif missing:
+            young = self.part(self.start + len(self._pyramid), self.stop)
+            self._pyramid.add(self._layout, young.states(self._layout))
+        return self._pyramid
+
+    def followed_by(self, times: Array, run: Run) -> Page:
+        """The entries and others behind them, which are not added."""
+        if not len(self):
+            return Page(self.tier, times, run)
+        page = self.page()
+        return Page(self.tier, joined((page.times, times)), self._layout.concat([page.run, run]))
+
+    def _pack(self) -> None:
+        count = len(self.entries)
+        if count:
+            packed = self._packed_runs()
+            # nothing is called from here on, so that an interrupt comes before or after
+            self._runs = packed
+            self._packed += count
+            del self.entries[:count]
+            del self.times[:count]
+
+    def _packed_runs(self) -> list[tuple[Array, Run]]:
+        if not self.entries:
+            return list(self._runs)
+        return [*self._runs, (column_of(self.times), self._gather(list(self.entries)))]
+
+    def _gather(self, entries: list[Any]) -> Run:
+        return self._layout.gather_rows(entries) if self.tier == 0 else self._layout.gather(entries)

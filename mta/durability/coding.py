@@ -1,0 +1,201 @@
+"""Roots and versions as bytes, and back. What comes back is checked: a store may give anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgpack
+import xxhash
+
+from mta.core.page import LARGEST_PAGE
+from mta.durability.manifest import MOST_PARTS, Attempt, Extents, Part, Root, SavedTail, Version
+from mta.encoding import packing
+from mta.encoding.untrusted import LARGEST, Malformed, fields, raw, real, shown, text, whole
+from mta.errors import ManifestCorrupt
+
+FORMAT = 3
+MAGIC = b"MTAR"
+
+#: A window has at most so many tiers, and documents that follow each other are so many.
+MOST_TIERS, MOST_DOCUMENTS = 64, 1 << 20
+
+#: What a manifest may say: below, so that there is room for more.
+LAST_EPOCH = LAST_LEAF = 1 << 62
+
+
+def pack_version(version: Version) -> list[Any]:
+    return [
+        version.number, version.head, version.tail, version.oldest, version.youngest, version.offset,
+        [list(pair) for pair in version.extents.ends],
+        [[tail.start, _pack_parts(tail.parts), tail.inline, tail.inline_count] for tail in version.tails],
+        version.next_part, [list(documents) for documents in version.documents],
+    ]  # fmt: skip
+
+
+def encode_root(name: str, root: Root) -> bytes:
+    attempts = [
+        [
+            each.id, each.epoch, each.batch, each.run, list(each.owner), each.lease,
+            None if each.version is None else pack_version(each.version),
+        ]
+        for each in root.attempts
+    ]  # fmt: skip
+    content = [
+        FORMAT, name, root.epoch, root.page_size, root.monoid, root.policy, list(root.owner), root.lease,
+        root.next_version, list(map(pack_version, root.versions)), attempts,
+    ]  # fmt: skip
+    body = MAGIC + bytes(msgpack.packb(content))
+    return body + xxhash.xxh3_64_digest(body)
+
+
+def decode_root(name: str, data: bytes) -> Root:
+    """The reverse of `encode_root`; ManifestCorrupt where the data is not what was written."""
+    what = f"the manifest of window {name!r} is damaged"
+    if len(data) < 12 or data[:4] != MAGIC or xxhash.xxh3_64_digest(memoryview(data)[:-8]) != data[-8:]:
+        raise ManifestCorrupt(
+            f"{what} ({len(data)} bytes, wrong checksum); restore it from a copy of the store"
+        )
+    try:
+        return _root(name, fields(packing.unpack(memoryview(data)[4:-8]), "it"))
+    except Malformed as error:
+        raise ManifestCorrupt(f"{what}, though its checksum is right: {error}") from error
+
+
+def _root(name: str, content: list[Any]) -> Root:
+    if content[:1] != [FORMAT]:
+        raise ManifestCorrupt(
+            f"the manifest of window {name!r} has format {shown(content[:1])}, this is {FORMAT}: it was "
+            "written by another version of this library"
+        )
+    _, found, epoch, page_size, monoid, policy, owner, lease, next_version, versions, attempts = fields(
+        content, "it", 11
+    )
+    if found != name:
+        raise ManifestCorrupt(
+            f"the manifest of window {name!r} is that of {shown(found)}; the store mixed them up"
+        )
+    if whole(page_size, "the page size", 2, LARGEST_PAGE).bit_count() != 1:
+        raise Malformed(f"the page size is {page_size}, which is no power of two")
+    shift = page_size.bit_length() - 1
+    return Root(
+        _epoch(epoch), page_size, text(monoid, "the monoid"), text(policy, "the policy"), _owner(owner),
+        None if lease is None else real(lease, "the lease"), whole(next_version, "the next version's number"),
+        tuple(_version(shift, version) for version in fields(versions, "the list of versions")),
+        tuple(_attempt(shift, attempt) for attempt in fields(attempts, "the list of attempts")),
+    )  # fmt: skip
+
+
+def _attempt(shift: int, packed: Any) -> Attempt:
+    ident, epoch, batch, run, owner, lease, version = fields(packed, "an attempt", 7)
+    return Attempt(
+        text(ident, "an attempt"), _epoch(epoch), whole(batch, "a batch", -1), text(run, "a run"),
+        _owner(owner), real(lease, "a lease"), None if version is None else _version(shift, version),
+    )  # fmt: skip
+
+
+def _owner(packed: Any) -> tuple[str, int, int]:
+    host, process, start = fields(packed, "the owner", 3)
+    return text(host, "a host"), whole(process, "a process id"), whole(start, "the start of a process")
+
+
+def _epoch(value: Any) -> int:
+    return whole(value, "an epoch", 0, LAST_EPOCH)
+
+
+def unpack_version(shift: int, packed: Any) -> Version:
+    """The reverse of `pack_version`; ManifestCorrupt where no window can be like that."""
+    try:
+        return _version(shift, packed)
+    except Malformed as error:
+        raise ManifestCorrupt(f"a version of a window is damaged: {error}") from error
+
+
+def _version(shift: int, packed: Any) -> Version:
+    number, head, tail, oldest, youngest, offset, ends, tails, next_part, documents = fields(
+        packed, "a version", 10
+    )
+    whole(tail, "the tail", 0, LAST_LEAF)
+    packing.unpack(raw(offset, "the offset"))
+    version = Version(
+        whole(number, "the number of a version"), whole(head, "the head", 0, tail), tail,
+        _time(oldest), _time(youngest), offset,
+        Extents(tuple(_extent(each) for each in fields(ends, "the extents")), shift),
+        tuple(_saved_tail(tier, each) for tier, each in enumerate(fields(tails, "the tails"))),
+        whole(next_part, "the next part"),
+        tuple(_documents(each) for each in fields(documents, "the documents")),
+    )  # fmt: skip
+    _check_shape(version)
+    return version
+
+
+def _check_shape(version: Version) -> None:
+    """Refuses what no window is like, though each number for itself may be right."""
+    shift, ends = version.extents.shift, [end for _, end in version.extents.ends]
+    closed = [end for end in ends[:-1] if end is not None]
+    if not ends or ends[-1] is not None or len(closed) != len(ends) - 1 or closed != sorted(closed):
+        raise Malformed(f"its extents {shown(version.extents.ends)} do not follow each other")
+    if (version.head < version.tail) != (version.oldest is not None) or (
+        version.oldest is not None and (version.youngest is None or version.youngest < version.oldest)
+    ):
+        raise Malformed(
+            f"it holds {version.tail - version.head} elements, of times from {version.oldest} to "
+            f"{version.youngest}"
+        )
+    if len(version.tails) > MOST_TIERS or version.tail >> shift * len(version.tails):
+        raise Malformed(f"it has {len(version.tails)} tiers for {version.tail} elements")
+    for tier, tail in enumerate(version.tails):
+        count = version.tail >> shift * tier
+        start, stop = count >> shift << shift, tail.saved + tail.inline_count
+        if (tail.start, stop) != (start, count):
+            raise Malformed(
+                f"the tail of tier {tier} is [{tail.start}, {stop}) and should be [{start}, {count})"
+            )
+
+
+def _time(value: Any) -> int | float | None:
+    if value is not None and not -LARGEST <= real(value, "a time") <= LARGEST:
+        raise Malformed(f"a time is {shown(value)}")
+    return value  # type: ignore[no-any-return]
+
+
+def _extent(packed: Any) -> tuple[int, int | None]:
+    epoch, end = fields(packed, "an extent", 2)
+    return _epoch(epoch), None if end is None else whole(end, "the end of an extent")
+
+
+def _saved_tail(tier: int, packed: Any) -> SavedTail:
+    start, parts, inline, count = fields(packed, "a tail", 4)
+    whole(start, "the start of a tail")
+    whole(count, "the number of entries of a tail", 0, LARGEST_PAGE)
+    if bool(raw(inline, "the entries of a tail")) != bool(count):
+        raise Malformed(f"a tail has {count} entries in {len(inline)} bytes")
+    return SavedTail(start, tuple(_unpack_parts(tier, start, fields(parts, "the parts"))), inline, count)
+
+
+def _documents(packed: Any) -> tuple[int, int, int]:
+    epoch, first, last = fields(packed, "a range of documents", 3)
+    whole(last, "the end of documents", whole(first, "the start of documents"), first + MOST_DOCUMENTS)
+    return _epoch(epoch), first, last
+
+
+def _pack_parts(parts: Iterable[Part]) -> list[list[int]]:
+    """Parts follow each other without a gap: an epoch, and for each of its parts serial number and length."""
+    packed: list[list[int]] = []
+    for part in parts:
+        if not packed or packed[-1][0] != part.epoch:
+            packed.append([part.epoch])
+        packed[-1] += part.serial, part.stop - part.start
+    return packed
+
+
+def _unpack_parts(tier: int, start: int, packed: list[Any]) -> Iterator[Part]:
+    if sum(len(fields(each, "the parts of an epoch")) // 2 for each in packed) > MOST_PARTS:
+        raise Malformed(f"a tail has more than {MOST_PARTS} parts")
+    for each in packed:
+        epoch, *numbers = each or [None]
+        for place in range(0, len(numbers), 2):
+            serial, length = fields(numbers[place : place + 2], "a part", 2)
+            whole(length, "the length of a part", 1, LARGEST_PAGE)
+            yield Part(tier, _epoch(epoch), whole(serial, "the number of a part"), start, start + length)
+            start += length

@@ -1,0 +1,36 @@
+"""Whether two states of a monoid say the same, but for rounding."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from mta.monoids import Fields
+from mta.monoids.base import Monoid
+from mta.monoids.sketches import Sketch
+
+#: Sums of the same numbers in another order differ by rounding.
+RELATIVE, OF_MAGNITUDE = 1e-6, 1e-9
+
+
+def agree(monoid: Monoid, a: Any, b: Any, magnitude: float) -> bool:
+    """Whether they agree where numbers of some magnitude were added up."""
+    if isinstance(monoid, Sketch):
+        return True  # what a sketch holds depends on the order of its merges, and on chance
+    if isinstance(monoid, Fields) and isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
+        return all(agree(each, a[name], b[name], magnitude) for name, each in monoid.monoids.items())
+    return _close(a, b, magnitude)
+
+
+def _close(a: Any, b: Any, magnitude: float) -> bool:
+    if isinstance(a, float) and isinstance(b, (float, int)):
+        if math.isnan(a) or math.isnan(b):
+            return math.isnan(a) and math.isnan(b)
+        return math.isclose(a, b, rel_tol=RELATIVE, abs_tol=OF_MAGNITUDE * magnitude)
+    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
+        return len(a) == len(b) and all(_close(x, y, magnitude) for x, y in zip(a, b, strict=True))
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return bool(np.array_equal(a, b))
+    return bool(a == b)

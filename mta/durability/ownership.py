@@ -1,0 +1,222 @@
+"""The writer of a window that one process writes: epochs, fencing, and the commits of manifests.
+
+Whoever opens a window for writing raises the epoch in its root. An older writer then finds the root changed
+at its next commit and is fenced; and since page keys carry the epoch, nothing that it writes is ever read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import xxhash
+
+from mta.durability import leases
+from mta.durability.coding import decode_root, encode_root
+from mta.durability.manifest import Extents, Root, Version, next_epoch
+from mta.durability.owners import this_process
+from mta.durability.writer import Writer
+from mta.errors import Fenced, WindowExists, WindowNotFound
+from stores import Conflict, Store, Token
+
+
+class _Sent(NamedTuple):
+    """A root that was swapped in without an answer, so that it may be there or not."""
+
+    digest: bytes
+    root: Root
+    lineage: int
+
+
+class Ownership(Writer):
+    """One writer's hold on one window. Claims it when the first page is written, or at once to restore it."""
+
+    def __init__(
+        self, store: Store, name: str, page_size: int, *, retain: int = 2, lease: float | None = None
+    ) -> None:
+        super().__init__(store, name, page_size, lease)
+        self._retain = retain
+        self._token: Token | None = None
+        #: the last version that this writer's window goes on from
+        self._lineage = 0
+        self._unanswered: tuple[_Sent, ...] = ()
+
+    @property
+    def claimed(self) -> bool:
+        return self.extents is not None
+
+    def _may_count(self) -> Iterator[Version]:
+        roots = (self.root, *(each.root for each in self._unanswered))
+        return (version for root in roots for version in root.versions)
+
+    # -- taking over ------------------------------------------------------------------------------------
+
+    def claim(self) -> None:
+        """Raises the epoch for a new window, unless this writer has the epoch already."""
+        with self._lock:
+            if self.claimed:
+                self.renew()
+                return
+            found = self._read()
+            root, token = found or (self.root, None)
+            self._refuse_shared(root, "give the new window another name, or remove the old one by `mta rm`")
+            if root.versions:
+                raise WindowExists(
+                    f"the window {self._name!r} has checkpoints in {self._store!r}: go on with it by "
+                    "restore(), give the new window another name, or remove the old one by `mta rm`"
+                )
+            self._swap(self._next(replace(root, page_size=1 << self._shift)), token)
+            self.extents = Extents(((self.root.epoch, None),), self._shift)
+            self._keep()
+
+    def peek(self, number: int | None) -> tuple[Root, Version, Token]:
+        """The root as it is, and a version, the last one by default."""
+        found = self._read()
+        if found is not None:
+            self._refuse_shared(found[0], "start the query again instead")
+        version = found[0].version(number) if found else None
+        if found is None or version is None:
+            raise WindowNotFound(self._not_found(found[0] if found else None, number))
+        return found[0], version, found[1]
+
+    def _refuse_shared(self, root: Root, instead: str) -> None:
+        if root.attempts:
+            raise WindowExists(
+                f"the window {self._name!r} in {self._store!r} is that of a streaming query, whose state "
+                f"says where it goes on: {instead}"
+            )
+
+    def take_over(self, number: int | None) -> Version:
+        """Raises the epoch to go on from a version, the last one by default."""
+        with self._lock:
+            while True:
+                root, version, token = self.peek(number)
+                try:
+                    self._swap(self._next(root), token, version.number)
+                except Fenced:
+                    continue
+                self.extents = version.extents.taken_over(version.tail, self.root.epoch)
+                self._keep()
+                return version
+
+    def commit(self, version: Version, monoid: str, policy: str) -> None:
+        """Makes a version the last one, and gives up those that it does not go on from."""
+        with self._lock:
+            kept = [old for old in self.root.versions if old.number <= self._lineage]
+            versions = (*kept, version)[-self._retain :]
+            root = replace(
+                self.root,
+                monoid=monoid,
+                policy=policy,
+                lease=self._until(),
+                next_version=version.number + 1,
+                versions=versions,
+            )
+            self._swap(root, self._token, version.number)
+
+    def let_go(self) -> None:
+        """Removes the root of a window that has no checkpoint."""
+        with self._lock:
+            if self._unanswered:
+                self._find_out()
+            if self._token is not None and not self.root.versions:
+                self._store.delete_root(self._name, self._token)
+
+    def _next(self, root: Root) -> Root:
+        epoch = next_epoch(root.epoch, self._store.now())
+        return replace(root, epoch=epoch, owner=this_process(), lease=self._until())
+
+    def _swap(self, root: Root, expected: Token | None, lineage: int | None = None) -> None:
+        """Swaps a root in, which goes on from the version `lineage` if it is one of another than before."""
+        lineage = self._lineage if lineage is None else lineage
+        now = leases.now()
+        data = encode_root(self._name, root)
+        self._unanswered += (_Sent(xxhash.xxh3_64_digest(data), root, lineage),)
+        token: Token | None = None
+        while token is None:
+            try:
+                token = self._store.swap_root(self._name, data, expected)
+            except Conflict:
+                expected, done = self._expected_instead(data)
+                token = expected if done else None
+        # no call from here on, so that no interrupt comes between
+        self._token, self.root, self._lineage = token, root, lineage
+        self._unanswered, self._renewed = (), now
+
+    def _expected_instead(self, data: bytes) -> tuple[Token, bool]:
+        """The token of the root as it is, if an earlier swap was done and only its answer was lost.
+
+        And whether it was the swap of this data.
+        """
+        found = self._store.read_root(self._name)
+        if found is not None and self._sent(found[0]) is not None:
+            return found[1], found[0] == data
+        if found is None or not self._is_mine(found[0]):
+            raise Fenced(self._fenced(found)) from None
+        raise Fenced(self._went_back()) from None
+
+    def _sent(self, data: bytes) -> _Sent | None:
+        """Which of the roots that were swapped in without an answer this is."""
+        digest = xxhash.xxh3_64_digest(data)
+        return next((each for each in self._unanswered if each.digest == digest), None)
+
+    def _is_mine(self, data: bytes) -> bool:
+        root = decode_root(self._name, data)
+        return self.root.epoch > 0 and (root.epoch, root.owner) == (self.root.epoch, self.root.owner)
+
+    def check_hold(self) -> None:
+        """Raises Fenced if another writer has taken over, or the store went back to an earlier state."""
+        with self._lock:
+            found = self._store.read_root(self._name)
+            if self._token is None or found is None or found[1] == self._token:
+                return
+            if not self._is_mine(found[0]):
+                raise Fenced(self._fenced(found))
+            if self._sent(found[0]) is None:
+                raise Fenced(self._went_back())
+
+    def knows_root(self) -> bool:
+        """Whether the root is as this writer left it: nobody took over, and no commit is in doubt."""
+        with self._lock:
+            found = self._store.read_root(self._name)
+            return found is not None and found[1] == self._token
+
+    # -- after an answer that was lost ------------------------------------------------------------------
+
+    def _prolong(self, until: float) -> None:
+        if self._unanswered:
+            self._find_out()
+        self._swap(replace(self.root, lease=until), self._token)
+
+    def _find_out(self) -> None:
+        """Whether one of the swaps without an answer was done: what it committed must not be taken back."""
+        found = self._store.read_root(self._name)
+        sent = None if found is None else self._sent(found[0])
+        if found is not None and sent is not None:
+            self._token, self.root, self._lineage = found[1], sent.root, sent.lineage
+
+    def _until(self) -> float | None:
+        return None if self._lease is None else self._store.now() + self._lease
+
+    def _fenced(self, found: tuple[bytes, Token] | None) -> str:
+        if found is None:
+            return f"the window {self._name!r} was removed from {self._store!r}; this writer of it must stop"
+        epoch = decode_root(self._name, found[0]).epoch
+        return (
+            f"another writer took over the window {self._name!r} in {self._store!r} (epoch {epoch}, this "
+            f"writer has {self.root.epoch}); this one must stop, and nothing since its last checkpoint counts"
+        )
+
+    def _went_back(self) -> str:
+        return (
+            f"the root of window {self._name!r} in {self._store!r} is not what this writer left: the "
+            "store went back to an earlier state, or a forked copy of this process writes too; this "
+            "writer must stop, and can go on by restore() from the last checkpoint that is there"
+        )
+
+    def _not_found(self, root: Root | None, number: int | None) -> str:
+        if root is None or not root.versions:
+            return f"no checkpoint of a window {self._name!r} in {self._store!r}"
+        kept = ", ".join(str(version.number) for version in root.versions)
+        return f"no version {number} of the window {self._name!r} in {self._store!r}; retained: {kept}"

@@ -1,0 +1,119 @@
+"""What all writers of a window do alike: hold its root, keep a lease, and know the keys it is written under.
+
+There are two kinds: `Ownership`, of a window that one process writes, and `AttemptHold`, of one that several
+may write at once while somebody else decides whose version counts.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+
+from mta.durability import leases
+from mta.durability.coding import decode_root
+from mta.durability.manifest import Extents, Named, Root, Version
+from stores import Store, Token
+from stores.base import check_name, page_prefix
+
+
+class Writer(ABC):
+    """A writer's hold on one window. `root` is the root as it left it last."""
+
+    def __init__(self, store: Store, name: str, page_size: int, lease: float | None) -> None:
+        self._store, self._name = store, check_name(name)
+        self._shift = page_size.bit_length() - 1
+        self._lock = threading.RLock()
+        self._lease = lease
+        #: when the lease was renewed, by the monotonic clock
+        self._renewed = 0.0
+        self.root = Root(0, page_size)
+        #: of the pages that this window reads and writes
+        self.extents: Extents | None = None
+
+    # -- what differs -----------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def claimed(self) -> bool:
+        """Whether this writer has an epoch to write under."""
+
+    @abstractmethod
+    def claim(self) -> None:
+        """Takes an epoch to write under, unless this writer has one."""
+
+    @abstractmethod
+    def commit(self, version: Version, monoid: str, policy: str) -> None:
+        """Makes a version count, as far as this writer can."""
+
+    @abstractmethod
+    def let_go(self) -> None:
+        """Takes back a claim of which nothing came."""
+
+    @abstractmethod
+    def check_hold(self) -> None:
+        """Raises Fenced if this writer has lost the window."""
+
+    @abstractmethod
+    def knows_root(self) -> bool:
+        """Whether the root is as this writer left it: nobody took over, and no commit is in doubt."""
+
+    @abstractmethod
+    def _prolong(self, until: float) -> None:
+        """Writes into the root that the lease lasts until then."""
+
+    @abstractmethod
+    def _may_count(self) -> Iterable[Version]:
+        """The versions whose pages must stay: those that count, and those that may."""
+
+    # -- the root ---------------------------------------------------------------------------------------
+
+    def _read(self) -> tuple[Root, Token] | None:
+        found = self._store.read_root(self._name)
+        return None if found is None else (decode_root(self._name, found[0]), found[1])
+
+    # -- the lease --------------------------------------------------------------------------------------
+
+    def _keep(self) -> None:
+        """The lease is renewed from now on."""
+        if self._lease is not None:
+            leases.keep(self)
+
+    def end(self) -> None:
+        """The lease is renewed no more."""
+        if self._lease is not None:
+            leases.end(self)
+
+    def renewal(self) -> float:
+        return self._renewed + (self._lease or 0.0) * leases.RENEWED_AFTER
+
+    def renew(self) -> None:
+        """Makes the lease last from now on, if a part of it is over."""
+        with self._lock:
+            if self._lease is not None and self.claimed and leases.now() >= self.renewal():
+                self._prolong(self._store.now() + self._lease)
+
+    # -- keys -------------------------------------------------------------------------------------------
+
+    def prefix(self, tier: int, number: int) -> str:
+        return page_prefix(self._name, self._known_extents().epoch_of(tier, number), tier)
+
+    def prefixes(self, tier: int, pages: range) -> list[tuple[str, range]]:
+        return self._known_extents().prefixes(self._name, tier, pages)
+
+    def needed(self, tier: int) -> list[tuple[str, range]]:
+        named = Named.by(self._may_count(), (tier,))
+        return [(prefix, numbers) for prefix, _, numbers in named.prefixes(self._name)]
+
+    def can_withdraw(self) -> bool:
+        return self.claimed and self.extents is not None and self.root.has(self.extents.open + 1)
+
+    def withdraw(self, tail: int) -> None:
+        extents = self._known_extents()
+        self.extents = extents.taken_over(tail, extents.open + 1)
+
+    def _known_extents(self) -> Extents:
+        if self.extents is None:
+            self.claim()
+        assert self.extents is not None
+        return self.extents

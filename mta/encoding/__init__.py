@@ -1,0 +1,1 @@
+"""Values and columns as bytes, and back from bytes that nobody vouches for."""

@@ -1,0 +1,93 @@
+"""A column as bytes: raw little-endian numbers, fewer bytes of whole numbers that are close together.
+
+Times mostly come at a steady rate, or close to each other, and are half of what a page of numbers holds, so
+whole numbers are kept as a step, or as 1, 2 or 4 bytes above the least of them, where that is exact.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mta.encoding import packing
+from mta.encoding.untrusted import Malformed, fields, shown, whole
+from mta.monoids.columns import Array
+
+#: kind, parameters, and the bytes
+Encoded = tuple[str, list[int], Any]
+
+_RAW: dict[str, np.dtype[Any]] = {"<i8": np.dtype("<i8"), "<f8": np.dtype("<f8")}
+_NARROW: dict[str, np.dtype[Any]] = {"<u1": np.dtype("<u1"), "<u2": np.dtype("<u2"), "<u4": np.dtype("<u4")}
+_OBJECTS, _STEPS = "objects", "steps"
+
+_WORD = 2**63
+
+#: Shorter columns are not worth a second look.
+WORTH_A_LOOK = 32
+
+
+def encode_column(column: Array) -> Encoded:
+    if column.dtype == object:
+        return _OBJECTS, [], packing.pack_entries(column.tolist())
+    if column.dtype == np.int64 and len(column) >= WORTH_A_LOOK:
+        return _encode_whole(column)
+    return _raw(column)
+
+
+def decode_column(kind: Any, parameters: Any, raw: memoryview, count: int) -> Array:
+    """The reverse of `encode_column`; Malformed where these are not `count` entries, or none at all."""
+    if kind == _OBJECTS:
+        values = packing.unpack(raw)
+        if type(values) is not list or len(values) != count:
+            raise Malformed(f"a column of objects does not hold {count} entries")
+        return np.fromiter(values, dtype=object, count=count)
+    if kind == _STEPS:
+        first, step = _whole_numbers(parameters, 2)
+        if raw.nbytes or not _fits(first + step * max(0, count - 1)):
+            raise Malformed(f"a column of {count} steps of {step} from {first}")
+        return np.arange(count, dtype=np.int64) * step + first
+    dtype = _NARROW.get(kind) or _RAW.get(kind) if isinstance(kind, str) else None
+    if dtype is None or raw.nbytes != count * dtype.itemsize:
+        raise Malformed(f"a column of {count} entries of the kind {shown(kind)} in {raw.nbytes} bytes")
+    column = np.frombuffer(raw, dtype=dtype)
+    if kind in _RAW:
+        _whole_numbers(parameters, 0)
+        return column
+    (least,) = _whole_numbers(parameters, 1)
+    if count and not _fits(least + int(column.max())):
+        raise Malformed(f"a column of numbers above {least} that do not fit in 64 bits")
+    column = column.astype(np.int64)
+    column += least
+    return column
+
+
+def _whole_numbers(parameters: Any, count: int) -> list[int]:
+    for each in fields(parameters, "the parameters of a column", count):
+        whole(each, "a parameter of a column", -_WORD, _WORD - 1)
+    return list(parameters)
+
+
+def _fits(number: int) -> bool:
+    return -_WORD <= number < _WORD
+
+
+def _encode_whole(column: Array) -> Encoded:
+    first, step = int(column[0]), int(column[1]) - int(column[0])
+    if int(column[-1]) == first + step * (len(column) - 1) and bool((column[1:] - column[:-1] == step).all()):
+        return _STEPS, [first, step], b""
+    least = int(column.min())
+    extent = int(column.max()) - least
+    for kind, dtype in _NARROW.items():
+        if extent < 256**dtype.itemsize:
+            return kind, [least], _bytes((column - least).astype(dtype))
+    return _raw(column)
+
+
+def _raw(column: Array) -> Encoded:
+    little = np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("<"))
+    return little.dtype.str, [], _bytes(little)
+
+
+def _bytes(column: Array) -> Any:
+    return column.data.cast("B") if len(column) else b""

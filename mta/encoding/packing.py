@@ -1,0 +1,185 @@
+"""Plain Python values as msgpack, with the few types that msgpack itself cannot tell apart or hold.
+
+Never pickle: what a store returns is data, and must not be able to run code.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import msgpack
+import numpy as np
+
+from mta.encoding.untrusted import Malformed, shown
+
+_TUPLE, _BIG_INT, _SET, _FROZENSET, _ARRAY, _COMPLEX = range(1, 7)
+
+#: How deep tuples, sets and arrays may be inside each other in what is read: more than in what is written.
+DECODED = 66
+
+#: Shorter data cannot ask for much memory, whatever it says.
+HARMLESS = 1 << 10
+
+
+#: Values nest at most so deep. The decoder calls itself for each tuple, set or array in another, and takes
+#: some 40 KB of the thread's stack each time; lists and dicts count as well, so that there is one rule.
+DEEPEST = 48
+
+#: Pages and states have an element inside a few levels of their own.
+_DEEPEST_PAGE = DEEPEST + 16
+
+_NESTS = frozenset({list, tuple, dict, set, frozenset})
+
+
+class Unpackable(TypeError, ValueError):
+    """A value that a store cannot hold."""
+
+
+def pack(value: Any) -> bytes:
+    """The bytes of a value made of None, bool, int, float, complex, str, bytes, list, tuple, dict, set,
+    frozenset and numeric NumPy arrays; tuples stay tuples and whole numbers have any size."""
+    if isinstance(value, (bytearray, memoryview)):
+        raise _unpackable(value)
+    _check_depth(value, DEEPEST)
+    return _packed(value)
+
+
+def pack_entries(entries: list[Any]) -> bytes:
+    """The bytes of a page's elements or states, which have passed `pack` one by one."""
+    _check_depth(entries, _DEEPEST_PAGE)
+    return _packed(entries)
+
+
+def unpack(data: bytes | memoryview) -> Any:
+    """The reverse of `pack`; Malformed where the data is not what `pack` made, whatever it is."""
+    return _unpacked(data, 0)
+
+
+def first_length(data: bytes | memoryview) -> int:
+    """How many bytes the first value in the data takes, found without making it.
+
+    A list says first how long it is, and room is made for that before its items are seen.
+    """
+    unpacker = msgpack.Unpacker(max_buffer_size=len(data))
+    unpacker.feed(data)
+    try:
+        unpacker.skip()
+    except (ValueError, msgpack.UnpackException) as error:
+        raise Malformed(f"no packed value: {error}") from None
+    return int(unpacker.tell())
+
+
+def _unpacked(data: bytes | memoryview, depth: int) -> Any:
+    if depth > DECODED:
+        raise Malformed(f"values are more than {DECODED} deep inside each other")
+    if len(data) > HARMLESS and first_length(data) != len(data):
+        raise Malformed("more than one packed value")
+    try:
+        return msgpack.unpackb(data, ext_hook=_HOOKS[depth], strict_map_key=False)
+    except Malformed:
+        raise
+    except (ValueError, TypeError, OverflowError) as error:
+        raise Malformed(f"no packed value: {error}") from None
+
+
+def check_text(text: str) -> None:
+    """Refuses text that is none: half of a surrogate pair, which no encoding of Unicode has."""
+    if text.isascii():
+        return
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise _no_text(error) from None
+
+
+def _check_depth(value: Any, deepest: int) -> None:
+    level, depth = [value], 0
+    while level := [each for each in level if type(each) in _NESTS]:
+        depth += 1
+        if depth > deepest:
+            raise Unpackable(
+                f"a value that is nested more than {deepest} levels deep cannot be kept in a store; make it "
+                "flat, or give the monoid pack and unpack functions"
+            )
+        inner: list[Any] = []
+        for each in level:
+            inner += each
+            if type(each) is dict:
+                inner += each.values()
+        level = inner
+
+
+def _packed(value: Any) -> bytes:
+    try:
+        packed: bytes = msgpack.packb(value, default=_extend, strict_types=True)
+    except UnicodeEncodeError as error:
+        raise _no_text(error) from None
+    return packed
+
+
+def _no_text(error: UnicodeEncodeError) -> Unpackable:
+    start = max(0, error.start - 10)
+    return Unpackable(
+        f"text with half of a surrogate pair cannot be kept in a store, got {error.object[start:][:30]!r}; "
+        "decode it with errors='replace', or keep bytes"
+    )
+
+
+def _extend(value: Any) -> Any:
+    kind = type(value)
+    if kind is tuple:
+        return msgpack.ExtType(_TUPLE, _packed(list(value)))
+    if kind is int:
+        return msgpack.ExtType(_BIG_INT, value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True))
+    if kind is set:
+        return msgpack.ExtType(_SET, _packed(list(value)))
+    if kind is frozenset:
+        return msgpack.ExtType(_FROZENSET, _packed(list(value)))
+    if kind is complex:
+        return msgpack.ExtType(_COMPLEX, _packed([value.real, value.imag]))
+    if kind is np.ndarray and value.dtype.kind in "biufc":
+        little = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
+        return msgpack.ExtType(_ARRAY, _packed([little.dtype.str, list(value.shape), little.tobytes()]))
+    if isinstance(value, (np.bool_, np.integer, np.floating)):
+        return value.item()
+    raise _unpackable(value)
+
+
+def _unpackable(value: Any) -> Unpackable:
+    return Unpackable(
+        f"{value!r} of type {type(value).__name__} cannot be kept in a store; use plain Python values or "
+        "NumPy arrays, or give the monoid pack and unpack functions"
+    )
+
+
+def _restore(depth: int, code: int, data: bytes) -> Any:
+    if code == _BIG_INT:
+        return int.from_bytes(data, "little", signed=True)
+    if not _TUPLE <= code <= _COMPLEX:
+        raise Malformed(f"unknown extension type {code} in a packed value")
+    content = _unpacked(data, depth + 1)
+    if type(content) is not list:
+        raise Malformed(f"extension type {code} of a {type(content).__name__}")
+    if code == _TUPLE:
+        return tuple(content)
+    if code == _SET:
+        return set(content)
+    if code == _FROZENSET:
+        return frozenset(content)
+    if code == _COMPLEX:
+        real, imaginary = content
+        return complex(real, imaginary)
+    return _array(*content)
+
+
+def _array(dtype: Any, shape: Any, raw: Any) -> Any:
+    kind = np.dtype(dtype) if isinstance(dtype, str) and len(dtype) <= 4 else None
+    if kind is None or kind.kind not in "biufc" or type(shape) is not list or type(raw) is not bytes:
+        raise Malformed("an array of no numbers")
+    if any(type(length) is not int or length < 0 for length in shape):
+        raise Malformed(f"an array of shape {shown(shape)}")
+    return np.frombuffer(raw, dtype=kind).reshape(shape)
+
+
+_HOOKS = [partial(_restore, depth) for depth in range(DECODED + 1)]

@@ -1,0 +1,88 @@
+"""What keeps a window in a store: its pages there, a writer's hold on its name, and its checkpoints."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from mta.core.outcome import Batch
+from mta.core.tree import Tree
+from mta.durability.attempts import AttemptHold
+from mta.durability.manifest import Version
+from mta.durability.ownership import Ownership
+from mta.durability.snapshots import INLINE, Checkpoints, Content, fingerprint
+from mta.encoding.packing import pack
+from mta.monoids.base import Monoid
+from mta.paging.stored import StoredPages
+from mta.policies import Policy
+from stores import Conflict, Store, StoreError
+
+
+class Keeper:
+    """Keeps the pages of a tree, which has none yet, in a store."""
+
+    def __init__(
+        self, store: Store, name: str, tree: Tree, hold: Ownership | AttemptHold, *, inline: int = INLINE
+    ) -> None:
+        self._tree = tree
+        self.hold = hold
+        self.checkpoints = Checkpoints(store, name, tree.layout, hold, inline)
+        self.pages = StoredPages(store, name, tree.layout, hold, tree.forest.shift)
+        tree.forest.pages = self.pages
+        #: the caller's offset in the last checkpoint, packed, and the number of that checkpoint
+        self.offset = pack(None)
+        self.version: int | None = None
+
+    def _content(self) -> Content:
+        tree = self._tree
+        oldest = tree.oldest if len(tree) else None
+        return Content(tree.head, tree.tail, oldest, tree.youngest, tree.forest.tails)
+
+    def checkpoint(self, offset: Any, monoid: Monoid, policy: Policy | None) -> int:
+        packed = pack(offset)
+        self.pages.check_deletions()
+        self.pages.flush(self._tree.tail)
+        version = self.checkpoints.commit(
+            self._content(), packed, monoid.fingerprint(), fingerprint(policy), self.pages.check_present
+        )
+        self.offset, self.version = packed, version.number
+        self.pages.committed(self.checkpoints.unneeded_parts())
+        return version.number
+
+    def load(self, version: Version) -> None:
+        """The tree becomes what a version says."""
+        tree, pages = self._tree, self.pages
+        tails = self.checkpoints.load(version)
+        pages.reserve(2 * len(tails) + 4)
+        pages.resume(version.tail, self.hold.root.first_needed() or 0, len(tails))
+        tree.resume(tails, version.head, version.tail, version.oldest, version.youngest)
+        self.offset, self.version = version.offset, version.number
+
+    def write_early(self, batch: Batch) -> None:
+        """Has the pages of a batch written while its results are computed, where checkpoints are made."""
+        if self.version is not None:
+            self.pages.put_early(self._tree.forest.coming_pages(batch.times, batch.elements))
+
+    def close(self) -> None:
+        """Ends the background work, and deletes what no checkpoint names."""
+        self.hold.end()
+        self.pages.close()
+        if self.hold.extents is not None:
+            self.pages.forget()
+        with suppress(StoreError, Conflict):
+            self.hold.let_go()
+
+    def hand_over(self, number: int, monoid: Monoid, policy: Policy | None) -> Version:
+        """The window as a version that somebody else keeps, published if anything was written for it.
+
+        For the hold of an attempt; ends the background work.
+        """
+        hold, pages = self.hold, self.pages
+        assert isinstance(hold, AttemptHold)
+        pages.flush(self._tree.tail)
+        version = self.checkpoints.version(self._content(), number, pack(number))
+        if hold.claimed:
+            hold.commit(version, monoid.fingerprint(), fingerprint(policy))
+            pages.delete_behind()
+        pages.close()
+        return version

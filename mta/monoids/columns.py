@@ -1,0 +1,170 @@
+"""Columns of values: how they are made, joined and scanned, and what counts as a number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[Any]
+Columns: TypeAlias = tuple[Array, ...]
+
+
+def scan(combine: Any, states: Columns) -> Columns:
+    """Inclusive prefix scan with about 2n combines in 2·log2(n) whole-array calls."""
+    length = len(states[0])
+    if length <= 1:
+        return states
+    half = length // 2
+    evens = tuple(column[0 : 2 * half : 2] for column in states)
+    odds = tuple(column[1 : 2 * half : 2] for column in states)
+    pairs = scan(combine, combine(evens, odds))
+    rest = (length + 1) // 2 - 1
+    between = combine(
+        tuple(column[:rest] for column in pairs),
+        tuple(column[2::2] for column in states),
+    )
+    return tuple(
+        _interleave(column, pair, gap) for column, pair, gap in zip(states, pairs, between, strict=True)
+    )
+
+
+def _interleave(column: Array, pairs: Array, between: Array) -> Array:
+    """Entries 0, 2, 4 … from `column[0]` and `between`, entries 1, 3, 5 … from `pairs`."""
+    column, pairs, between = alike((column, pairs, between))
+    out = np.empty(column.shape, dtype=column.dtype)
+    out[0] = column[0]
+    out[1::2] = pairs
+    out[2::2] = between
+    return out
+
+
+def column_of(values: Sequence[Any]) -> Array:
+    """A column of plain values: 64-bit where all are whole or real numbers, objects otherwise.
+
+    Whole numbers beside real ones become real where that is exact.
+    """
+    kinds = set(map(type, values))
+    if kinds <= {int, bool}:
+        try:
+            return np.array(values, dtype=np.int64)
+        except OverflowError:
+            pass
+    elif kinds <= {float, int, bool}:
+        try:
+            column = np.array(values, dtype=np.float64)
+            if int not in kinds or _same_numbers(values, column):
+                return column
+        except OverflowError:
+            pass
+    return np.fromiter(values, dtype=object, count=len(values))
+
+
+def _same_numbers(values: Sequence[Any], column: Array) -> bool:
+    """Whether floats hold the same numbers; only beyond 2^53 can they differ."""
+    large = np.flatnonzero(np.abs(column) >= 2.0**53).tolist()
+    return all(bool(float(values[at]) == values[at]) for at in large)
+
+
+def alike(parts: Sequence[Array]) -> Sequence[Array]:
+    """Columns of one kind: whole numbers beside real ones stay whole, in objects, where floats round them."""
+    kinds = {part.dtype.kind for part in parts}
+    if len(kinds) < 2:
+        return parts
+    if kinds == {"i", "f"}:
+        exact = all(part.dtype.kind == "f" or _fits_floats(part) for part in parts)
+        return [part.astype(np.float64 if exact else object, copy=False) for part in parts]
+    return [part.astype(object, copy=False) for part in parts] if "O" in kinds else parts
+
+
+def aligned(older: Columns, younger: Columns) -> tuple[Columns, Columns]:
+    """Two runs whose columns are of one kind, pair by pair."""
+    pairs = [alike(pair) for pair in zip(older, younger, strict=True)]
+    return tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
+
+
+def joined(parts: Sequence[Array]) -> Array:
+    """Columns end to end."""
+    return np.concatenate(alike(parts))
+
+
+def _fits_floats(column: Array) -> bool:
+    if not len(column) or (int(column.min()) >= -(2**53) and int(column.max()) <= 2**53):
+        return True
+    return bool(column.tolist() == column.astype(np.float64).tolist())
+
+
+def number(value: Any, monoid: Any) -> int | float:
+    """A plain int or float out of what counts as a number; anything else is an error that shows it."""
+    kind = type(value)
+    if kind is float:
+        if value == value:
+            return value  # type: ignore[no-any-return]
+        raise ValueError(f"{monoid!r} got NaN; drop or replace missing values before they enter a window")
+    if kind is int:
+        if -(2**63) <= value < 2**63:
+            return int(value)
+        shown = value if value.bit_length() < 1000 else f"a whole number of {value.bit_length()} bits"
+        raise OverflowError(
+            f"{monoid!r} got {shown}, which does not fit in 64 bits; scale it or make it a float"
+        )
+    if isinstance(value, (bool, np.bool_)):
+        return int(value)
+    if isinstance(value, np.integer) and not isinstance(value, np.timedelta64):
+        return number(int(value), monoid)
+    if isinstance(value, np.floating):
+        return number(float(value), monoid)
+    raise TypeError(f"{monoid!r} takes an int or a float, got {value!r} of type {type(value).__name__}")
+
+
+def numeric_column(column: Any, monoid: Any) -> Array:
+    """A column of 64-bit numbers without NaN; the error names the first row that is none."""
+    array = np.asarray(column)
+    kind = array.dtype.kind
+    if array.ndim == 1 and kind == "f":
+        array = array.astype(np.float64, copy=False)
+        if len(array) and math.isnan(float(array.min())):
+            row = int(np.isnan(array).argmax())
+            raise ValueError(
+                f"{monoid!r} got NaN in row {row}; drop or replace missing values before they enter a window"
+            )
+        return array
+    if array.ndim == 1 and kind in "iub":
+        if array.dtype == np.uint64 and len(array) and int(array.max()) >= 2**63:
+            row = int((array >= 2**63).argmax())
+            raise OverflowError(f"{monoid!r} got {array[row]} in row {row}, which does not fit in 64 bits")
+        return array.astype(np.int64, copy=False)
+    if array.ndim != 1:
+        raise TypeError(f"{monoid!r} takes one column of numbers, got an array of shape {array.shape}")
+    refuse_time_types(array, monoid)
+    for row, value in enumerate(array.tolist()):
+        try:
+            number(value, monoid)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise type(error)(f"row {row}: {error}") from None
+    return column_of([number(value, monoid) for value in array.tolist()])
+
+
+def check_numbers(columns: Columns, monoid: Any) -> None:
+    """Refuses objects among states that are neither whole numbers, of any size, nor real ones."""
+    for column in columns:
+        if column.dtype == object:
+            for value in column.tolist():
+                if type(value) is not int and type(value) is not float:
+                    raise TypeError(f"{monoid!r} has numbers as states, got {value!r}")
+
+
+def refuse_time_types(values: Any, monoid: Any) -> None:
+    if values.dtype.kind in "mM":
+        raise TypeError(
+            f"{monoid!r} got values of type {values.dtype}; "
+            "make them whole numbers first: values.astype('int64')"
+        )
+
+
+def is_finite(value: Any) -> bool:
+    """Whether a number is one that another can be taken off again; whole numbers of any size are."""
+    return not isinstance(value, float) or math.isfinite(value)

@@ -1,0 +1,65 @@
+"""Reading ahead: which pages a head that walks will come to next, and how far to look.
+
+The head walks if it goes from page to page, in the window or in a batch that slides over it. Pages are asked
+for several at a time, since a call for many costs little more than a call for one: whenever half of those
+that come next are not there. Where the head had to wait all the same, it looks further from then on.
+"""
+
+from __future__ import annotations
+
+from mta.paging.keys import PageId
+
+#: The head walks if it goes on by at most so many pages of leaves.
+STRIDE = 4
+
+#: Pages to look ahead at first: this many, but more small ones, up to so many entries.
+LEAST, MOST_SMALL, ENTRIES = 8, 64, 1 << 12
+
+#: Pages to look ahead where the head had to wait: this many, but fewer large ones, up to so many entries.
+FURTHER, MOST_ENTRIES = 32, 1 << 19
+
+
+class ReadAhead:
+    def __init__(self, shift: int) -> None:
+        self._shift = shift
+        #: pages that are read ahead at once, at most
+        self.depth = max(LEAST, min(MOST_SMALL, ENTRIES >> shift))
+        self._deepest = max(self.depth, min(FURTHER, MOST_ENTRIES >> shift))
+        #: the page of leaves that the head is in, and the one from which on to look ahead again
+        self._page: int | None = None
+        self._due = 0
+
+    def head_at(self, page: int) -> range:
+        """The head is in a page of leaves. The pages that it has walked over; none if it does not walk."""
+        before, self._page = self._page, page
+        if before is not None and 0 < page - before <= STRIDE:
+            return range(before, page)
+        if page != before:
+            self._due = page
+        return range(0)
+
+    def is_due(self) -> bool:
+        """Whether to look ahead now: at every large page, and at some of the small ones."""
+        if self._page is None or self._page < self._due:
+            return False
+        self._due = self._page + max(1, self.depth // 16)
+        return True
+
+    def coming(self, tail: int) -> list[PageId]:
+        """The pages that the head comes to next, of all tiers, of those that are full at a tail."""
+        if self._page is None:
+            return []
+        # above so many pages of leaves there are one in P of the next tier, one in P^2 …
+        leaves = self.depth - (self.depth >> self._shift)
+        first, last = self._page, self._page + leaves
+        names = []
+        tier = 0
+        while last > first:
+            full = tail >> self._shift * (tier + 1)
+            names += [(tier, number) for number in range(first + 1, min(last + 1, full))]
+            first, last, tier = first >> self._shift, last >> self._shift, tier + 1
+        return names
+
+    def waited(self) -> None:
+        """The head had to wait for a page that was read ahead."""
+        self.depth = self._deepest

@@ -1,0 +1,34 @@
+"""Many windows over one stream that is out of order, after Scotty (Traub et al., ICDE 2018).
+
+```python
+slicer = Slicer(monoids.Sum(), {"minute": Tumbling(60), "visit": Session(gap=30)}, lateness=120)
+slicer.insert(21.5, time=1700000000)
+for result in slicer.watermark(1700000120):
+    result.query, result.start, result.end, result.value, result.is_update
+```
+
+| the paper's | here |
+| --- | --- |
+| stream slicer, slice separators | `stream_slicer` |
+| slice manager, figure 4 | `slice_manager`; batches of tuples in `batches` |
+| aggregate store | `aggregate_store`: lazy and eager |
+| window manager | `window_manager`, with what each query has given in `progress` |
+"""
+
+from mta.slicing.content import ContentWindow, Delta, Punctuation
+from mta.slicing.slicer import Slicer
+from mta.slicing.window_manager import Result
+from mta.slicing.windows import EdgeWindow, Session, Sliding, Tumbling, Window
+
+__all__ = [
+    "ContentWindow",
+    "Delta",
+    "EdgeWindow",
+    "Punctuation",
+    "Result",
+    "Session",
+    "Slicer",
+    "Sliding",
+    "Tumbling",
+    "Window",
+]

@@ -1,0 +1,1 @@
+"""The paper's aggregate stores: lazy and eager in memory, and slices paged out to a store."""

@@ -1,0 +1,97 @@
+"""Slices as the elements of a window: a leaf is the state of a slice, and not a row that has to be lifted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mta.core.states import NOTHING
+from mta.monoids.base import ColumnarMonoid, Columns, Monoid, column_of
+
+
+def slice_states(monoid: Monoid) -> Monoid:
+    """The monoid whose elements, states and results are all states of this one; NOTHING of nothing."""
+    return ColumnStates(monoid) if isinstance(monoid, ColumnarMonoid) else ObjectStates(monoid)
+
+
+class ObjectStates(Monoid):
+    """States that are Python objects: kept packed, as what a store can hold."""
+
+    identity = NOTHING
+
+    def __init__(self, inner: Monoid) -> None:
+        self.inner = inner
+        self.grows = inner.grows
+
+    def row(self, value: Any) -> Any:
+        return self.inner.pack(value)
+
+    def lift(self, value: Any) -> Any:
+        return value
+
+    def lift_row(self, row: Any) -> Any:
+        return self.inner.unpack(row)
+
+    def combine(self, older: Any, younger: Any) -> Any:
+        return self.inner.combine(older, younger)
+
+    def pack(self, state: Any) -> Any:
+        return self.inner.pack(state)
+
+    def unpack(self, packed: Any) -> Any:
+        return self.inner.unpack(packed)
+
+    def fingerprint(self) -> str:
+        return f"slices of {self.inner.fingerprint()}"
+
+
+class ColumnStates(ColumnarMonoid):
+    """States that live in columns: tier 0 has the columns of states, as the tiers above it do."""
+
+    identity = NOTHING
+
+    def __init__(self, inner: ColumnarMonoid) -> None:
+        super().__init__()
+        self.inner = inner
+        self.grows = inner.grows
+        self.arity = self.width = inner.width
+
+    def check_row(self, row: Any) -> Any:
+        parts = tuple(column.tolist()[0] for column in self.inner.columns_of([row]))
+        return parts[0] if self.width == 1 else parts
+
+    def lift_row(self, row: Any) -> Any:
+        parts = (row,) if self.width == 1 else row
+        return self.inner.state_at(tuple(column_of([part]) for part in parts), 0)
+
+    def check_columns(self, inputs: Columns) -> Columns:
+        return inputs
+
+    def lift_columns(self, inputs: Columns) -> Columns:
+        return inputs
+
+    def combine(self, older: Any, younger: Any) -> Any:
+        return self.inner.combine(older, younger)
+
+    def combine_columns(self, older: Columns, younger: Columns) -> Columns:
+        return self.inner.combine_columns(older, younger)
+
+    def prefix_columns(self, states: Columns) -> Columns:
+        return self.inner.prefix_columns(states)
+
+    def suffix_columns(self, states: Columns) -> Columns:
+        return self.inner.suffix_columns(states)
+
+    def fold_columns(self, states: Columns) -> Columns:
+        return self.inner.fold_columns(states)
+
+    def state_at(self, states: Columns, index: int) -> Any:
+        return self.inner.state_at(states, index)
+
+    def state_list(self, states: Columns) -> list[Any]:
+        return self.inner.state_list(states)
+
+    def columns_of(self, states: Any) -> Columns:
+        return self.inner.columns_of(states)
+
+    def fingerprint(self) -> str:
+        return f"slices of {self.inner.fingerprint()}"

@@ -1,0 +1,88 @@
+"""Tuples into a stream, and what happens between them: triggers, and windows that are passed in order."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from mta.errors import OutOfOrderError
+from mta.monoids.base import Array
+from mta.slicing.batches import Tuples, first_at, put
+from mta.slicing.queries import Plan
+from mta.slicing.settings import Settings
+from mta.slicing.stream import Stream
+from mta.slicing.window_manager import Result, WindowManager
+from mta.slicing.windows import Time
+
+
+def fed(
+    settings: Settings, plan: Plan, windows: WindowManager, stream: Stream, key: Any, tuples: Tuples
+) -> tuple[Stream, list[Result]]:
+    """The stream with tuples more, and what triggers give out on the way."""
+    lineage, stream = stream.book.lineage, stream.copy()
+    if not settings.in_steps:
+        put(plan.manager, stream, tuples)
+        stream.book.lineage = lineage
+        return stream, []
+    times = tuples.times
+    if settings.in_order:
+        _check_order(stream, times)
+    newest = np.maximum.accumulate(times)
+    early: list[Result] = []
+    start = 0
+    while start < len(tuples):
+        first = times[start : start + 1].tolist()[0]
+        if settings.in_order:
+            stream = _passed(plan, windows, stream, key, first)
+        trigger = settings.next_trigger(stream.youngest if stream.arrivals else first)
+        stop = _stop(settings, stream, tuples, newest, trigger, start)
+        put(plan.manager, stream, tuples.part(start, stop))
+        start = stop
+        full = settings.every_tuples is not None and stream.since_trigger >= settings.every_tuples
+        if full or stream.youngest >= trigger:
+            results, stream.given_values = windows.early(stream, key)
+            early += results
+            stream.since_trigger = 0
+    return stream, early
+
+
+def _passed(plan: Plan, windows: WindowManager, stream: Stream, key: Any, time: Time) -> Stream:
+    """The stream with what the windows hold that a tuple is the first to pass."""
+    if stream.arrivals and time >= stream.next_edge:
+        stream = windows.pass_edges(stream, time, key)
+    if not stream.arrivals or time >= stream.next_edge:
+        stream.next_edge = plan.edges.coming_edge(time)
+    return stream
+
+
+def _stop(
+    settings: Settings, stream: Stream, tuples: Tuples, newest: Array, trigger: Time, start: int
+) -> int:
+    """How many tuples to take in until the next thing happens."""
+    stop = len(tuples)
+    if settings.in_order:
+        stop = min(stop, first_at(tuples.times, stream.next_edge, start))
+    if settings.every_tuples is not None:
+        stop = min(stop, start + settings.every_tuples - stream.since_trigger)
+    if trigger < math.inf:
+        stop = min(stop, first_at(newest, trigger, start) + 1)
+    return stop
+
+
+def _check_order(stream: Stream, times: Array) -> None:
+    earlier = np.concatenate((times[:1], times[:-1]))
+    backwards = times < earlier
+    if backwards.any():
+        row = int(backwards.argmax())
+        raise _out_of_order(times[row : row + 1].tolist()[0], f" in row {row}", earlier[row])
+    if stream.arrivals and times[0] < stream.youngest:
+        raise _out_of_order(times[:1].tolist()[0], "", stream.youngest)
+
+
+def _out_of_order(time: Time, where: str, earlier: Time) -> OutOfOrderError:
+    return OutOfOrderError(
+        f"time {time!r}{where} is before {earlier!r}, the time of the tuple before it; leave out "
+        "in_order=True where tuples come late"
+    )

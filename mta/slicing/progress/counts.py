@@ -1,0 +1,165 @@
+"""What one query of windows by count has given, and what is due of it next.
+
+Such a window has the tuples with the numbers [start, end), counted in the order of their times. A tuple that
+comes late shifts all behind it, so no slice ends where a window does, once one has come: a window is whole
+slices and the rows at its two ends.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from itertools import accumulate
+from typing import Any, Self
+
+from mta.slicing.aggregate_store.base import folded
+from mta.slicing.slices import Row, Slice
+from mta.slicing.stream import Due, Moment, Stream
+from mta.slicing.windows import Sliding, Time
+
+#: the arrivals of a window's first and last tuple: no other window of as many tuples has the same two
+Signature = tuple[int, int]
+
+
+class Numbered:
+    """The tuples of a stream from a time on, by their numbers."""
+
+    def __init__(self, stream: Stream, since: Time, gone: int) -> None:
+        book = stream.book
+        self._store, self._book = stream.store, book
+        self._place = bisect_left(book.firsts, since)
+        self._slices = book.slices[self._place :]
+        #: the number of each slice's first tuple, and of the next to come
+        self.numbers = list(accumulate((each.count for each in self._slices), initial=gone))
+        self.stop = self.numbers[-1]
+
+    def before(self, time: Time, or_at: bool = False) -> int:
+        """How many tuples there are before a time, or up to it."""
+        place = (
+            bisect_right(self._slices, time, key=_first)
+            if or_at
+            else bisect_left(self._slices, time, key=_first)
+        )
+        if not place:
+            return self.numbers[0]
+        search = bisect_right if or_at else bisect_left
+        return self.numbers[place - 1] + search(_rows(self._slices[place - 1]), time, key=_time)
+
+    def row(self, number: int) -> Row:
+        place = bisect_right(self.numbers, number) - 1
+        return _rows(self._slices[place])[number - self.numbers[place]]
+
+    def first_of_slice(self, number: int) -> Time:
+        """The first time in the slice of a tuple."""
+        return self._slices[bisect_right(self.numbers, number) - 1].first
+
+    def fold(self, start: int, stop: int) -> Any:
+        """The aggregate of the tuples with these numbers, of which there is one at least."""
+        first = bisect_right(self.numbers, start) - 1
+        last = bisect_right(self.numbers, stop) - 1  # the slice that `stop` is in
+        if first == last:
+            return folded(self._store.monoid, self._states(first, start, stop))
+        states = []
+        if start > self.numbers[first]:
+            states += self._states(first, start, self.numbers[first + 1])
+            first += 1
+        if first < last:
+            states.append(self._store.fold(self._book, self._place + first, self._place + last))
+        if last < len(self._slices):
+            states += self._states(last, self.numbers[last], stop)
+        return folded(self._store.monoid, states)
+
+    def _states(self, place: int, start: int, stop: int) -> list[Any]:
+        number = self.numbers[place]
+        return [row[2] for row in _rows(self._slices[place])[start - number : stop - number]]
+
+
+class CountProgress:
+    """The windows that were given and may still change, of all that end before number `upto`."""
+
+    __slots__ = ("final", "given", "gone", "kind", "since", "upto")
+
+    def __init__(
+        self,
+        kind: Sliding,
+        since: Time,
+        upto: int = 0,
+        final: int = 0,
+        gone: int = 0,
+        given: dict[int, Signature] | None = None,
+    ) -> None:
+        self.kind, self.since, self.upto = kind, since, upto
+        #: the windows that end before this number cannot change
+        self.final = final
+        #: how many of its tuples are in slices that the stream has dropped
+        self.gone = gone
+        self.given = given or {}
+
+    def advance(self, stream: Stream, moment: Moment) -> tuple[list[Due], Self]:
+        tuples = Numbered(stream, self.since, self.gone)
+        until = tuples.before(moment.watermark, or_at=True)
+        late = [time for time in moment.late if time >= self.since]
+        changed = max(self.final, min(self.upto, tuples.before(late[0]))) if late else self.upto
+        dues, given = [], dict(self.given)
+        for start in self._starts(changed, until):
+            end = start + self.kind.length
+            signature = tuples.row(start)[1], tuples.row(end - 1)[1]
+            if given.get(start) != signature:
+                at = tuples.row(end - 1)[0]
+                dues.append(Due(at, start, end, tuples.fold(start, end), start in given))
+                given[start] = signature
+        final = tuples.before(moment.horizon, or_at=True)
+        kept = {start: given[start] for start in given if start + self.kind.length > final}
+        return dues, type(self)(self.kind, self.since, max(until, self.upto), final, self.gone, kept)
+
+    def early(self, stream: Stream) -> list[Due]:
+        tuples = Numbered(stream, self.since, self.gone)
+        if stream.youngest < self.since or tuples.stop == self.gone:
+            return []
+        return [
+            Due(stream.youngest, start, tuples.stop, tuples.fold(start, tuples.stop), False)
+            for start in self._starts(tuples.stop - 1, tuples.stop - 1 + self.kind.length)
+            if start < tuples.stop
+        ]
+
+    def needs(self, stream: Stream, horizon: Time) -> Time:
+        tuples = Numbered(stream, self.since, self.gone)
+        final = tuples.before(horizon, or_at=True)
+        # what is not final may shift
+        start = min(final, next(iter(self._starts(final, math.inf))))
+        return tuples.first_of_slice(start) if start < tuples.stop else max(horizon, self.since)
+
+    def without(self, stream: Stream, dropped: int) -> Self:
+        gone = self.gone + sum(
+            each.count for each in stream.book.slices[:dropped] if each.first >= self.since
+        )
+        return type(self)(self.kind, self.since, self.upto, self.final, gone, self.given)
+
+    def saved(self) -> Any:
+        return [self.upto, self.final, self.gone, list(self.given.items())]
+
+    def loaded(self, saved: Any) -> Self:
+        upto, final, gone, given = saved
+        given = {start: tuple(each) for start, each in given}
+        return type(self)(self.kind, self.since, upto, final, gone, given)
+
+    def _starts(self, after: int, until: float) -> Any:
+        """The starts of the windows with after < end <= until."""
+        length, slide = self.kind.length, self.kind.slide
+        start = max(0, (after - length) // slide + 1) * slide
+        while start + length <= until:
+            yield start
+            start += slide
+
+
+def _rows(part: Slice) -> list[Row]:
+    assert part.rows is not None
+    return part.rows
+
+
+def _first(part: Slice) -> Time:
+    return part.first
+
+
+def _time(row: Row) -> Time:
+    return row[0]

@@ -1,0 +1,83 @@
+"""What one query of windows with known edges has given, and what is due of it next."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, Self
+
+from mta.core.states import NOTHING
+from mta.slicing.stream import Due, Moment, Stream
+from mta.slicing.windows import EdgeWindow, Span, Time
+
+
+class EdgeProgress:
+    """The windows that were given and may still change, of all that end at `upto` or before."""
+
+    __slots__ = ("given", "kind", "since", "upto")
+
+    def __init__(
+        self, kind: EdgeWindow, since: Time, upto: Time = -math.inf, given: frozenset[Span] = frozenset()
+    ) -> None:
+        self.kind, self.since, self.upto, self.given = kind, since, upto, given
+
+    def advance(self, stream: Stream, moment: Moment) -> tuple[list[Due], Self]:
+        until = max(moment.watermark, self.upto)
+        spans = {
+            span
+            for late in moment.late
+            if late >= self.since
+            for span in self._ending_in(stream, late, self.upto)
+            if span[0] <= late
+        }
+        spans.update(self._ending_in(stream, self.upto, until))
+        dues = [due for span in spans if (due := self._due(stream, span, span in self.given))]
+        ended = {*self.given, *((due.start, due.end) for due in dues)}
+        given = frozenset(span for span in ended if span[1] > moment.horizon)
+        return dues, type(self)(self.kind, self.since, until, given)
+
+    def early(self, stream: Stream) -> list[Due]:
+        if stream.youngest < self.since:
+            return []
+        spans = (span for span in self.kind.holding(stream.youngest) if span[1] > self.upto)
+        return [due for span in spans if (due := self._due(stream, span, False))]
+
+    def needs(self, stream: Stream, horizon: Time) -> Time:  # noqa: ARG002
+        if horizon == -math.inf:
+            return self.since
+        return max(self.kind.reach(horizon), self.since)
+
+    def without(self, stream: Stream, dropped: int) -> Self:  # noqa: ARG002
+        return self
+
+    def saved(self) -> Any:
+        return [self.upto, sorted(self.given)]
+
+    def loaded(self, saved: Any) -> Self:
+        upto, given = saved
+        return type(self)(self.kind, self.since, upto, frozenset(map(tuple, given)))
+
+    def _due(self, stream: Stream, span: Span, is_update: bool) -> Due | None:
+        start, end = span
+        state = stream.between(max(start, self.since), end)
+        return None if state is NOTHING else Due(end, start, end, state, is_update)
+
+    def _ending_in(self, stream: Stream, after: Time, until: Time) -> Iterator[Span]:
+        """The windows with after < end <= until, without most of those that are empty."""
+        kind, time = self.kind, after
+        if time == -math.inf:
+            first = stream.next_time(self.since)
+            time = until if first is None else first
+        while time < until:
+            edge = kind.edge_after(time)
+            if edge is None or edge > until:
+                return
+            # no window that holds `time` and none that starts later has a tuple before this one
+            coming = stream.next_time(max(kind.reach(time), self.since))
+            if coming is None:
+                return
+            if coming < edge:
+                yield from kind.ending(time, edge)
+                time = edge
+            else:
+                time = coming

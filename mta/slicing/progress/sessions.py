@@ -1,0 +1,119 @@
+"""What one query of sessions has given, and what is due of it next.
+
+Slices are cut by the smallest gap of all queries, so a session of any gap is a run of whole slices. The
+sessions found are kept until no tuple can join them, and a watermark looks only at slices that changed.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from typing import Any, Self
+
+from mta.slicing.stream import Due, Moment, Stream
+from mta.slicing.windows import Session, Time, after
+
+#: the times of the first and of the last tuple of a session
+Extent = tuple[Time, Time]
+
+
+class SessionProgress:
+    """The sessions that may still change, in order, and what was given of them."""
+
+    __slots__ = ("final", "found", "given", "kind", "scanned", "since")
+
+    def __init__(
+        self,
+        kind: Session,
+        since: Time,
+        final: Time = -math.inf,
+        found: tuple[Extent, ...] = (),
+        given: tuple[Extent, ...] = (),
+        scanned: bool = False,
+    ) -> None:
+        self.kind, self.since = kind, since
+        #: sessions that end up to this tuple's time cannot change
+        self.final = final
+        self.found, self.given = found, given
+        #: whether slices from before the last watermark were looked at
+        self.scanned = scanned
+
+    def advance(self, stream: Stream, moment: Moment) -> tuple[list[Due], Self]:
+        gap, until = self.kind.gap, moment.watermark
+        found = self._sessions(stream)
+        given, dues = list(self.given), []
+        for session in found:
+            start, last = session
+            if last + gap > until:
+                break
+            place = bisect_left(given, start, key=_last)
+            stop = place
+            while stop < len(given) and given[stop][0] <= last:
+                stop += 1
+            if given[place:stop] != [session] or _any_between(moment.late, start, last):
+                state = stream.between(start, after(last))
+                dues.append(Due(last + gap, start, last + gap, state, stop > place))
+                given[place:stop] = [session]
+        live = tuple(session for session in found if session[1] + gap >= moment.horizon)
+        finished = len(found) - len(live)
+        final = found[finished - 1][1] if finished else self.final
+        given = [each for each in given if live and each[0] >= live[0][0]]
+        return dues, type(self)(self.kind, self.since, final, live, tuple(given), True)
+
+    def early(self, stream: Stream) -> list[Due]:
+        found = self._sessions(stream)
+        if not found or found[-1][1] < stream.youngest:
+            return []
+        start, last = found[-1]
+        end = last + self.kind.gap
+        return [Due(end, start, end, stream.between(start, after(last)), False)]
+
+    def needs(self, stream: Stream, horizon: Time) -> Time:  # noqa: ARG002
+        return self.found[0][0] if self.found else max(horizon, self.since)
+
+    def without(self, stream: Stream, dropped: int) -> Self:  # noqa: ARG002
+        return self
+
+    def saved(self) -> Any:
+        return [self.final, self.found, self.given, self.scanned]
+
+    def loaded(self, saved: Any) -> Self:
+        final, found, given, scanned = saved
+        return type(self)(self.kind, self.since, final, _extents(found), _extents(given), scanned)
+
+    def _sessions(self, stream: Stream) -> list[Extent]:
+        """All sessions as they are now, but those that cannot change."""
+        firsts, slices = stream.book.firsts, stream.book.slices
+        changed_from = stream.changed_from if self.scanned else -math.inf
+        place = bisect_left(slices, changed_from, key=lambda each: each.last)
+        place = max(place, bisect_left(firsts, self.since), bisect_right(firsts, self.final))
+        found = list(self.found)
+        if place < len(slices):
+            del found[bisect_left(found, firsts[place], key=_first) :]
+            if found:
+                before = slices[place - 1].last if place else stream.book.last_dropped
+                found[-1] = (found[-1][0], before)
+        gap = self.kind.gap
+        for each in slices[place:]:
+            if found and each.first <= found[-1][1] + gap:
+                found[-1] = (found[-1][0], each.last)
+            else:
+                found.append((each.first, each.last))
+        return found
+
+
+def _extents(saved: Any) -> tuple[Extent, ...]:
+    return tuple((start, last) for start, last in saved)
+
+
+def _first(session: Extent) -> Time:
+    return session[0]
+
+
+def _last(session: Extent) -> Time:
+    return session[1]
+
+
+def _any_between(times: list[Time], start: Time, last: Time) -> bool:
+    place = bisect_left(times, start)
+    return place < len(times) and times[place] <= last

@@ -1,0 +1,69 @@
+"""What every rival does alike: checks, lateness, watermarks. A rival adds `_take` and `_due`."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mta.checks import check_time, check_times
+from mta.errors import OutOfOrderError
+from mta.monoids.base import Monoid
+from mta.slicing.batches import plain_rows
+from mta.slicing.queries import checked_queries
+from mta.slicing.settings import Settings
+from mta.slicing.window_manager import Result, Timed, when
+from mta.slicing.windows import Time, Window
+
+
+class Rival(ABC):
+    """Windows over a stream out of order, with insert, extend, watermark and late_dropped."""
+
+    def __init__(
+        self,
+        monoid: Monoid,
+        queries: Mapping[str, Window] | Iterable[tuple[str, Window]],
+        *,
+        lateness: float = 0,
+    ) -> None:
+        self.monoid = monoid
+        self.kinds = {name: query.kind for name, query in checked_queries(queries).items()}
+        self.lateness = Settings.checked(lateness, None, False, False, None, None).lateness
+        self.late_dropped = 0
+        self._time: Time = -math.inf
+        self._arrivals = 0
+
+    def insert(self, value: Any, time: float) -> list[Result]:
+        if type(time) is not int and type(time) is not float:
+            time = check_time(time)
+        state = self.monoid.lift(value)
+        if time < self._time - self.lateness:
+            self.late_dropped += 1
+        else:
+            self._take(time, self._arrivals, state)
+            self._arrivals += 1
+        return []
+
+    def extend(self, values: Any, times: Any) -> list[Result]:
+        rows = plain_rows(self.monoid, values)
+        for value in rows:
+            self.monoid.lift(value)
+        for value, time in zip(rows, check_times(times, len(rows)).tolist(), strict=True):
+            self.insert(value, time)
+        return []
+
+    def watermark(self, time: float) -> list[Result]:
+        time = check_time(time)
+        if time < self._time:
+            raise OutOfOrderError(f"the watermark {time!r} is before {self._time!r}, the one before it")
+        found = sorted(self._due(time), key=when)
+        self._time = time
+        return [result for _, _, result in found]
+
+    @abstractmethod
+    def _take(self, time: Time, arrival: int, state: Any) -> None: ...
+
+    @abstractmethod
+    def _due(self, time: Time) -> list[Timed]:
+        """What a watermark gives out, in any order."""

@@ -1,0 +1,52 @@
+"""FlatFAT without slicing: a leaf a tuple, in the order of times, and the tree kept up with each tuple."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mta.monoids.base import Monoid
+from mta.slicing.aggregate_store.memory import Eager
+from mta.slicing.keyed import KeyedStreams
+from mta.slicing.queries import Plan, checked_queries
+from mta.slicing.settings import Settings
+from mta.slicing.slice_manager import SliceManager
+from mta.slicing.slices import Slice, Slices
+from mta.slicing.stream import Stream
+from mta.slicing.windows import Time, Window
+
+
+class OneTupleSlices(SliceManager):
+    """A slice for each tuple, and a tree that is written at once."""
+
+    def add(self, stream: Stream, time: Time, state: Any, mark: Any = None) -> None:
+        rows = [(time, stream.arrivals, state, mark)]
+        self.put(stream, Slice(time, time, self.high(stream, time), 1, state, rows))
+        assert isinstance(stream.store, Eager)
+        stream.store.refresh(stream.book)
+
+    def joining(self, book: Slices, new: Slice) -> tuple[int, int]:
+        place = bisect_right(book.firsts, new.first)
+        return place, place
+
+
+class TupleTree(KeyedStreams):
+    """Windows over single tuples in a FlatFAT, with leaves inserted in the middle."""
+
+    def __init__(
+        self,
+        monoid: Monoid,
+        queries: Mapping[str, Window] | Iterable[tuple[str, Window]],
+        *,
+        lateness: float = 0,
+    ) -> None:
+        settings = Settings.checked(lateness, None, False, False, None, None)
+        super().__init__(monoid, checked_queries(queries), settings, "tuple tree")
+
+    def _planned(self, queries: Any) -> Plan:
+        plan = super()._planned(queries)
+        return plan._replace(manager=OneTupleSlices(self._monoid, plan.edges, keeps_rows=True, most=1))
+
+    def _new_store(self) -> Eager:
+        return Eager(self._monoid)

@@ -1,0 +1,78 @@
+"""What a slicer is told beside its queries."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+
+from mta.functions import described
+from mta.monoids.base import required
+from mta.slicing.windows import Time, number, positive, positive_count
+
+#: the name of a field, or a function of an element
+By: TypeAlias = str | Callable[[Any], Hashable]
+
+
+@dataclass(frozen=True, repr=False)
+class Settings:
+    """How late tuples may come, what takes a stream apart, and when results are given."""
+
+    lateness: Time = 0
+    by: By | None = None
+    in_order: bool = False
+    changes_only: bool = False
+    every_tuples: int | None = None
+    every_time: Time | None = None
+
+    @classmethod
+    def checked(
+        cls, lateness: Any, by: Any, in_order: Any, changes_only: Any, every_tuples: Any, every_time: Any
+    ) -> Self:
+        lateness = number("Slicer", "lateness", lateness)
+        if lateness < 0:
+            raise ValueError(f"Slicer(lateness=...) is 0 or more, got {lateness!r}")
+        if in_order and lateness:
+            raise ValueError(f"in_order=True goes with lateness=0, as nothing comes late, got {lateness!r}")
+        if by is not None and not isinstance(by, str) and not callable(by):
+            raise TypeError(f"by is the name of a field or a function of an element, got {by!r}")
+        if every_tuples is not None:
+            every_tuples = positive_count("Slicer", "every_tuples", every_tuples)
+        if every_time is not None:
+            every_time = positive("Slicer", "every_time", every_time)
+        return cls(lateness, by, bool(in_order), bool(changes_only), every_tuples, every_time)
+
+    @property
+    def in_steps(self) -> bool:
+        """Whether something has to happen between tuples."""
+        return self.in_order or self.every_tuples is not None or self.every_time is not None
+
+    def key(self, value: Any) -> Any:
+        """The key of an element."""
+        by = self.by
+        if by is None:
+            return None
+        key = required(value, by, self) if isinstance(by, str) else by(value)
+        key = key.item() if isinstance(key, np.generic) else key
+        try:
+            hash(key)
+        except TypeError:
+            raise TypeError(f"the key {key!r} of type {type(key).__name__} cannot be hashed") from None
+        return key
+
+    def next_trigger(self, time: Time) -> Time:
+        """The time at which a trigger by time comes that is after `time`."""
+        if self.every_time is None:
+            return math.inf
+        return (math.floor(time / self.every_time) + 1) * self.every_time
+
+    def told(self) -> dict[str, Any]:
+        """The settings as plain values."""
+        by = self.by
+        return {**vars(self), "by": by if by is None or isinstance(by, str) else described(by)}
+
+    def __repr__(self) -> str:
+        return f"Slicer(by={self.by!r})"

@@ -1,0 +1,166 @@
+"""The paper's slice manager: puts tuples into slices, in order or late.
+
+Figure 4 has the cases of a tuple that comes late, where there are sessions; `joining` finds which it is:
+
+- 1.1 the tuple is inside a session, 1.2 it extends one at its end: it joins that session's slice;
+- 1.3 it extends a session at its start: the slice begins earlier;
+- 2 it closes the gap between two sessions: their slices become one;
+- 3 it is further than the smallest gap from both: it is a slice of its own, between theirs.
+
+Without sessions all tuples between two edges are one session.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from itertools import pairwise
+from typing import Any
+
+from mta.monoids.base import Monoid
+from mta.slicing.aggregate_store.base import folded
+from mta.slicing.slices import Row, Slice, Slices
+from mta.slicing.stream import Stream
+from mta.slicing.stream_slicer import StreamSlicer
+from mta.slicing.windows import Time
+
+
+class SliceManager:
+    """What is done to the slices of any stream of one slicer."""
+
+    def __init__(
+        self, monoid: Monoid, slicer: StreamSlicer, keeps_rows: bool, most: float = math.inf
+    ) -> None:
+        self.monoid, self.slicer = monoid, slicer
+        self.keeps_rows = keeps_rows
+        #: a slice gets no more than so many tuples, unless they come late
+        self.most = most
+        self._combine = monoid.combine
+        self._gap = slicer.gap
+
+    def add(self, stream: Stream, time: Time, state: Any, mark: Any = None) -> None:
+        """Puts one tuple into its slice: one combine where it comes in order, or commutes."""
+        book = stream.book
+        slices = book.slices
+        if slices and time >= stream.youngest and time >= stream.watermark:
+            here = slices[-1]
+            if time < here.high and time <= here.last + self._gap and here.count < self.most:
+                total = self._combine(here.state, state)
+                last, rows = len(slices) - 1, here.rows
+                # nothing is called from here on
+                if rows is not None:
+                    rows += ((time, stream.arrivals, state, mark),)
+                here.state, here.last = total, time
+                here.count += 1
+                if book.fresh > last:
+                    book.fresh = last
+                stream.youngest = time
+                stream.arrivals += 1
+                stream.since_trigger += 1
+                return
+        if not self.keeps_rows and self._add_inside(stream, time, state):
+            return
+        rows = [(time, stream.arrivals, state, mark)] if self.keeps_rows else None
+        self.put(stream, Slice(time, time, self.high(stream, time), 1, state, rows))
+
+    def _add_inside(self, stream: Stream, time: Time, state: Any) -> bool:
+        """Puts a late tuple into the slice that it is inside of, if it is, and what it joins commutes."""
+        book, late = stream.book, stream.late
+        place = bisect_right(book.firsts, time) - 1
+        if place < 0:
+            return False
+        here = book.slices[place]
+        if time > here.last or time >= here.high or here.rows is not None:
+            return False
+        total = self._combine(here.state, state)
+        earliest = min(late.get(here.first, time), time)
+        # nothing is called from here on
+        here.state = total
+        here.count += 1
+        if book.fresh > place:
+            book.fresh = place
+        if stream.changed_from > time:
+            stream.changed_from = time
+        if time < stream.watermark:
+            late[here.first] = earliest
+        stream.arrivals += 1
+        stream.since_trigger += 1
+        return True
+
+    def final(self, book: Slices, horizon: Time) -> int:
+        """How many of the first slices no tuple at `horizon` or later can join."""
+        count = 0
+        for each in book.slices:
+            if each.high > horizon and each.last + self._gap >= horizon:
+                break
+            count += 1
+        return count
+
+    def high(self, stream: Stream, time: Time) -> Time:
+        """The edge before which tuples may join a slice that has a tuple at `time`."""
+        book = stream.book
+        left = bisect_right(book.firsts, time) - 1
+        if left >= 0 and time < book.slices[left].high:
+            return book.slices[left].high
+        if time >= stream.youngest:
+            return self.slicer.coming_edge(time)
+        return self.slicer.edge_after(time)
+
+    def put(self, stream: Stream, new: Slice) -> None:
+        book, late = stream.book, stream.late
+        time, count = new.first, new.count
+        start, stop = self.joining(book, new)
+        if start < stop:
+            new = self._merged(book.slices[start:stop], new)
+        youngest, changed_from = max(stream.youngest, new.last), min(stream.changed_from, time)
+        behind, earliest = time < stream.watermark, min(late.get(new.first, time), time)
+        fresh = min(book.fresh, start)
+        # nothing is called from here on
+        book.fresh = fresh
+        book.firsts[start:stop] = [new.first]
+        book.slices[start:stop] = [new]
+        stream.youngest, stream.changed_from = youngest, changed_from
+        if behind:
+            late[new.first] = earliest
+        stream.arrivals += count
+        stream.since_trigger += count
+
+    def joining(self, book: Slices, new: Slice) -> tuple[int, int]:
+        """Which slices a tuple, or a run of them within one cell, makes one with itself."""
+        firsts, slices, gap = book.firsts, book.slices, self._gap
+        start = stop = bisect_right(firsts, new.first)
+        last, cut_at = new.last, -math.inf
+        if start:
+            left = slices[start - 1]
+            near = new.first <= left.last + gap and left.count < self.most
+            if new.first < left.high and (new.first <= left.last or near):
+                start -= 1
+                last, cut_at = max(last, left.last), left.last + gap
+        while stop < len(slices) and slices[stop].first < new.high:
+            right = slices[stop]
+            if right.first > last + gap or right.first <= cut_at:  # they were cut on purpose
+                break
+            last = max(last, right.last)
+            stop += 1
+        return start, stop
+
+    def _merged(self, old: list[Slice], new: Slice) -> Slice:
+        """One slice out of some and what joins them."""
+        place = 1 if old[0].first <= new.first else 0
+        parts = [*old[:place], new, *old[place:]]
+        states = [part.state for part in parts]
+        rows = (
+            None if any(part.rows is None for part in parts) else [row for p in parts for row in p.rows or ()]
+        )
+        ordered = all(a.last < b.first or (a.last == b.first and b is new) for a, b in pairwise(parts))
+        if rows is not None and not ordered:
+            rows.sort(key=_order)
+            if not self.monoid.commutes:
+                states = [row[2] for row in rows]
+        first, last = min(part.first for part in parts), max(part.last for part in parts)
+        count = sum(part.count for part in parts)
+        return Slice(first, last, new.high, count, folded(self.monoid, states), rows)
+
+
+def _order(row: Row) -> tuple[Time, int]:
+    return row[0], row[1]

@@ -1,0 +1,261 @@
+"""Many queries over one stream that is out of order: what users hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Self
+from uuid import uuid4
+
+from mta.algorithms import AmortizedMTA
+from mta.encoding.untrusted import printable
+from mta.errors import ManifestMismatch, WindowError
+from mta.monoids.base import Monoid
+from mta.slicing.aggregate_store.base import AggregateStore
+from mta.slicing.aggregate_store.leaves import slice_states
+from mta.slicing.aggregate_store.memory import Eager, Lazy
+from mta.slicing.aggregate_store.paged import LOCAL, Paged, check_local, check_pages
+from mta.slicing.keyed import KeyedStreams
+from mta.slicing.queries import Queries, checked_queries
+from mta.slicing.saved import (
+    FORMAT,
+    loaded_queries,
+    loaded_stream,
+    opened,
+    saved_queries,
+    saved_stream,
+    sealed,
+)
+from mta.slicing.settings import By, Settings
+from mta.slicing.stream import Stream
+from mta.slicing.windows import Window
+from mta.turns import in_turn
+from stores import Store
+
+_IN_MEMORY: dict[str, Callable[[Monoid], AggregateStore]] = {"lazy": Lazy, "eager": Eager}
+
+
+class Slicer(KeyedStreams):
+    """Windows of any kinds over one stream of tuples, each of which is aggregated once, in one slice.
+
+    Tuples come in any order. A watermark t says that those before t should have come: it gives out the
+    windows that end by then. What comes later still counts, and corrects results, unless it is more than
+    `lateness` behind the watermark.
+
+    `store` is where slices are: "lazy" and "eager" keep all that windows need in the process. A store of
+    `stores.open_store` gets those that cannot change, but for the last `local` of them, and checkpoints.
+    """
+
+    def __init__(
+        self,
+        monoid: Monoid,
+        queries: Mapping[str, Window] | Iterable[tuple[str, Window]],
+        *,
+        lateness: float = 0,
+        store: str | Store = "lazy",
+        by: By | None = None,
+        in_order: bool = False,
+        changes_only: bool = False,
+        every_tuples: int | None = None,
+        every_time: float | None = None,
+        name: str | None = None,
+        page_size: int | None = None,
+        local: int = LOCAL,
+        retain: int = 2,
+        lease: float | None = None,
+    ) -> None:
+        if not isinstance(monoid, Monoid):
+            raise TypeError(f"the first argument is a monoid such as monoids.Sum(), got {monoid!r}")
+        settings = Settings.checked(lateness, by, in_order, changes_only, every_tuples, every_time)
+        name = f"slicer-{uuid4().hex}" if name is None else name
+        super().__init__(monoid, checked_queries(queries), settings, name)
+        self._paged: Paged | None = None
+        self._offset: Any = None
+        self._in_memory: Callable[[Monoid], AggregateStore] = Lazy
+        if isinstance(store, Store):
+            self._check_paged(settings)
+            check_local(local)
+            options: Any = {"page_size": page_size, "retain": retain, "lease": lease}
+            window = AmortizedMTA(slice_states(monoid), store=store, name=name, **options)
+            self._paged = Paged(monoid, window, local)
+        elif store in _IN_MEMORY:
+            self._in_memory = _IN_MEMORY[store]
+        else:
+            raise ValueError(
+                f'store is "lazy", "eager" or what stores.open_store(url) returns, got {store!r}'
+            )
+
+    @property
+    def leaves(self) -> int:
+        """How many slices are in the store."""
+        return 0 if self._paged is None else len(self._paged.window)
+
+    # -- life -------------------------------------------------------------------------------------------
+
+    @in_turn
+    def checkpoint(self, offset: Any = None) -> int:
+        """Makes the slicer durable, with the caller's offset in its input, at once; returns the version."""
+        if self._paged is None:
+            raise WindowError(
+                f"the slicer {self._name!r} has no store to make a checkpoint in; give it "
+                "store=open_store(url), or keep what dump() returns"
+            )
+        self._tidy()
+        window = self._paged.window
+        version = window.checkpoint({"slicer": sealed(self._saved()), "offset": offset})
+        self._offset = window.offset["offset"]
+        return version
+
+    @property
+    def offset(self) -> Any:
+        """The caller's offset in the last checkpoint; None before the first."""
+        return self._offset
+
+    @property
+    def version(self) -> int | None:
+        """The number of the last checkpoint; None before the first."""
+        return None if self._paged is None else self._paged.window.version
+
+    @classmethod
+    def restore(
+        cls,
+        store: Store,
+        name: str,
+        monoid: Monoid,
+        queries: Mapping[str, Window] | None = None,
+        *,
+        version: int | None = None,
+        local: int = LOCAL,
+        retain: int = 2,
+        lease: float | None = None,
+    ) -> Self:
+        """The slicer as its last checkpoint left it, with its queries; its older writer is fenced.
+
+        Of the queries only those that hold a function have to be given, as they were.
+        """
+        check_local(local)
+        options: Any = {"version": version, "retain": retain, "lease": lease}
+        window = AmortizedMTA.restore(store, name, slice_states(monoid), **options)
+        try:
+            offset = window.offset
+            if not isinstance(offset, dict) or offset.keys() != {"slicer", "offset"}:
+                raise ManifestMismatch(f"the window {name!r} was not checkpointed by a slicer")
+            with opened(f"the slicer {name!r}", offset["slicer"]) as saved:
+                slicer = cls._loaded(name, saved, monoid, queries, None)
+                slicer._paged, slicer._offset = Paged(monoid, window, local), offset["offset"]
+                slicer._load_streams(saved)
+        except BaseException:
+            window.close()
+            raise
+        return slicer
+
+    @in_turn
+    def dump(self) -> bytes:
+        """All that a slicer in memory holds, for `load`."""
+        if self._paged is not None:
+            raise WindowError(
+                f"the slicer {self._name!r} has its slices in a store: make a checkpoint instead"
+            )
+        return sealed(self._saved())
+
+    @classmethod
+    def load(
+        cls,
+        data: bytes,
+        monoid: Monoid,
+        queries: Mapping[str, Window] | None = None,
+        *,
+        store: str = "lazy",
+        by: By | None = None,
+    ) -> Self:
+        """The slicer that `dump` told of. Queries that hold a function have to be given, and `by`."""
+        with opened("the slicer", data) as saved:
+            slicer = cls._loaded(saved["name"], saved, monoid, queries, by, store=store)
+            slicer._load_streams(saved)
+        return slicer
+
+    def close(self) -> None:
+        """Ends what works in the background; what came after the last checkpoint is given up."""
+        if self._paged is not None:
+            self._paged.window.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- inside -----------------------------------------------------------------------------------------
+
+    def _new_store(self) -> AggregateStore:
+        return self._in_memory(self._monoid) if self._paged is None else self._paged
+
+    def _check_kind(self, name: str, kind: Window) -> None:
+        if self._paged is not None:
+            check_pages(name, kind)
+
+    def _check_paged(self, settings: Settings) -> None:
+        if settings.by is not None:
+            raise ValueError(
+                'by= goes with store="lazy" or "eager": a stream in a store has no keys of its own'
+            )
+        for query, (kind, _) in self._plan.queries.items():
+            check_pages(query, kind)
+
+    def _tidy(self) -> None:
+        """Makes leaves of slices that cannot change, and lets go of those that nobody needs."""
+        paged, stream = self._paged, self._streams.get(None)
+        if paged is None or stream is None:
+            return
+        stream = self._dropped(stream, paged.known(stream.book))
+        paged.let_go(stream.needed)
+        final = self._plan.manager.final(stream.book, self._horizon)
+        self._dropped(stream, paged.page_out(stream.book, final))
+
+    def _dropped(self, stream: Stream, count: int) -> Stream:
+        if count:
+            stream = stream.shared()
+            stream.book = stream.book.without(count)
+            self._streams = {None: stream}
+        return stream
+
+    def _saved(self) -> dict[str, Any]:
+        return {
+            "slicer": FORMAT,
+            "name": self._name,
+            "monoid": self._monoid.fingerprint(),
+            "settings": self._settings.told(),
+            "queries": saved_queries(self._plan.queries),
+            "watermark": self._watermark,
+            "late_dropped": self._late_dropped,
+            "streams": [(key, saved_stream(self._monoid, stream)) for key, stream in self._streams.items()],
+        }
+
+    @classmethod
+    def _loaded(cls, name: str, saved: Any, monoid: Monoid, queries: Any, by: Any, **options: Any) -> Self:
+        """A slicer with nothing in it yet, as it was made."""
+        settings = Settings(**{**saved["settings"], "by": by})
+        what = f"the slicer {name!r}"
+        compared = {
+            "monoid": (saved["monoid"], monoid.fingerprint()),
+            "by": (saved["settings"]["by"], settings.told()["by"]),
+        }
+        for told, (then, now) in compared.items():
+            if then != now:
+                raise ManifestMismatch(
+                    f"{what} was saved with the {told} {printable(str(then))}, not {now}; restore it so"
+                )
+        slicer = cls(monoid, {}, name=name, **options, **vars(settings))
+        slicer._resume(loaded_queries(what, saved["queries"], queries), saved)
+        return slicer
+
+    def _resume(self, queries: Queries, saved: Any) -> None:
+        self._plan = self._planned(queries)
+        self._watermark, self._late_dropped = saved["watermark"], saved["late_dropped"]
+        self._horizon = self._windows.horizon(self._watermark)
+
+    def _load_streams(self, saved: Any) -> None:
+        queries, watermark = self._plan.queries, self._watermark
+        self._streams = {
+            key: loaded_stream(self._monoid, self._new_store(), queries, watermark, stream)
+            for key, stream in saved["streams"]
+        }

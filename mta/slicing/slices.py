@@ -1,0 +1,63 @@
+"""Slices: parts of a stream that do not overlap, each with one partial aggregate."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+from mta.slicing.windows import Time
+
+#: (time, arrival, state, mark): one tuple, where a slice has to keep them. Marks are what queries of windows
+#: by content have seen in it, by the name of the query.
+Row: TypeAlias = tuple[Time, int, Any, Any]
+
+
+class Slice:
+    """The aggregate of all tuples from `first` to `last`; further tuples join it before `high` only."""
+
+    __slots__ = ("count", "first", "high", "last", "rows", "state")
+
+    def __init__(
+        self, first: Time, last: Time, high: Time, count: int, state: Any, rows: list[Row] | None
+    ) -> None:
+        self.first, self.last, self.high = first, last, high
+        self.count, self.state, self.rows = count, state, rows
+
+    def __repr__(self) -> str:
+        return f"<slice [{self.first}, {self.last}] of {self.count}, before {self.high}: {self.state!r}>"
+
+
+class Slices:
+    """The slices of a stream that are in the process, the oldest first."""
+
+    __slots__ = ("dropped", "firsts", "fresh", "last_dropped", "lineage", "slices")
+
+    def __init__(self, slices: list[Slice]) -> None:
+        self.slices = slices
+        #: the times of their first tuples, to be searched
+        self.firsts = [each.first for each in slices]
+        #: so many of the first ones are as they were when the aggregate store last looked at the lineage
+        self.fresh = 0
+        self.lineage = object()
+        #: how many were dropped in front of them, and the time of the last tuple in these
+        self.dropped = 0
+        self.last_dropped: Time = -math.inf
+
+    def copy(self) -> Slices:
+        """Another one, to be changed without changing this."""
+        copied = self._from(0)
+        copied.fresh = self.fresh
+        return copied
+
+    def without(self, count: int) -> Slices:
+        """The same without the oldest `count`, in the place of this."""
+        rest = self._from(count)
+        rest.fresh, rest.lineage = max(self.fresh - count, 0), self.lineage
+        return rest
+
+    def _from(self, start: int) -> Slices:
+        part = Slices([])
+        part.slices, part.firsts = self.slices[start:], self.firsts[start:]
+        part.dropped = self.dropped + start
+        part.last_dropped = self.slices[start - 1].last if start else self.last_dropped
+        return part

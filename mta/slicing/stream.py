@@ -1,0 +1,129 @@
+"""What is known of one stream: of all tuples, or of those of one key."""
+
+from __future__ import annotations
+
+import copy
+import math
+from bisect import bisect_left
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol, Self
+
+from mta.slicing.aggregate_store.base import AggregateStore
+from mta.slicing.slices import Slices
+from mta.slicing.windows import Time, Window
+
+
+class Due(NamedTuple):
+    """A window whose result is due."""
+
+    #: when it was complete: results come in this order
+    at: Time
+    start: Any
+    end: Any
+    state: Any
+    is_update: bool
+
+
+class Moment(NamedTuple):
+    """How far a stream has come: its watermark, and the time from which on tuples may still come."""
+
+    watermark: Time
+    horizon: Time
+    #: times of tuples that came behind the watermark before this one, ascending: one a slice at least
+    late: list[Time]
+
+
+class Progress(Protocol):
+    """What one query has given out of one stream. Is never changed: it gives its successor."""
+
+    @property
+    def kind(self) -> Window: ...
+
+    @property
+    def since(self) -> Time:
+        """It sees tuples from this time on."""
+
+    def advance(self, stream: Stream, moment: Moment) -> tuple[list[Due], Self]:
+        """The windows that are due, with those that late tuples have changed."""
+
+    def early(self, stream: Stream) -> list[Due]:
+        """The windows that the youngest tuple is in, as they are now."""
+
+    def needs(self, stream: Stream, horizon: Time) -> Time:
+        """The tuples before this time are in no window that may become due or change."""
+
+    def without(self, stream: Stream, dropped: int) -> Self:
+        """As it is once the stream has dropped so many of its slices."""
+
+    def saved(self) -> Any:
+        """It as plain values, but for kind and since."""
+
+    def loaded(self, saved: Any) -> Self:
+        """The reverse of `saved`."""
+
+
+class Stream:
+    """The slices of a stream, and how far each query has come in it."""
+
+    __slots__ = (
+        "arrivals",
+        "book",
+        "changed_from",
+        "given_values",
+        "late",
+        "needed",
+        "next_edge",
+        "pending",
+        "progress",
+        "since_trigger",
+        "store",
+        "watermark",
+        "youngest",
+    )
+
+    def __init__(self, store: AggregateStore, progress: Mapping[str, Progress], watermark: Time) -> None:
+        self.book = Slices([])
+        self.store = store
+        self.progress = progress
+        self.watermark = watermark
+        self.youngest: Time = -math.inf
+        #: how many tuples have come
+        self.arrivals = 0
+        #: of each slice with tuples behind the watermark, the time of one of these
+        self.late: dict[Time, Time] = {}
+        #: the least time of a tuple that came since the last watermark
+        self.changed_from: Time = math.inf
+        #: no query needs tuples before this time
+        self.needed: Time = -math.inf
+        #: where windows have to be given out before a tuple comes, where tuples come in order
+        self.next_edge: Time = math.inf
+        #: results that wait for the watermark, where windows are given out as tuples pass them
+        self.pending: list[Any] = []
+        #: the last value of each query and of each of its windows, where only changes are given out
+        self.given_values: Mapping[Any, Any] = {}
+        #: how many tuples have come since the last trigger
+        self.since_trigger = 0
+
+    def shared(self) -> Stream:
+        """Another one with the same slices, to take the place of this."""
+        return copy.copy(self)
+
+    def copy(self) -> Stream:
+        """Another one that can be changed without changing this, as long as no slice is."""
+        copied = self.shared()
+        copied.book = self.book.copy()
+        copied.late = self.late.copy()
+        copied.pending = self.pending.copy()
+        return copied
+
+    def between(self, start: Time, end: Time) -> Any:
+        """The aggregate of the tuples with start <= time < end, or NOTHING; no slice has others beside."""
+        return self.store.between(self.book, start, end)
+
+    def next_time(self, time: Time) -> Time | None:
+        """The time of the first tuple at `time`, where slices are cut, or after it."""
+        firsts = self.book.firsts
+        index = bisect_left(firsts, time)
+        if not index and self.store.has_before(self.book, time):
+            return time
+        return firsts[index] if index < len(firsts) else None

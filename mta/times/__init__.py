@@ -1,0 +1,1 @@
+"""Times of elements: what they are compared with."""

@@ -1,0 +1,60 @@
+"""Where sorted cuts fall among sorted times: `cuts.before` for columns of cuts, faster for many of them.
+
+NumPy's own does a binary search a cut, some 20 ns each. A page is searched for as many cuts as it has times,
+so where the times are steady, or whole numbers that are dense, one pass over both gives the answers in 5 ns.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mta.monoids.columns import Array
+from mta.times.cuts import Side, comparable_column
+
+#: Fewer cuts than this are searched one by one.
+FEW_CUTS = 256
+
+
+def boundaries(times: Array, cuts: Array, side: Side) -> Array:
+    """For each cut, how many times are before it (left), or before or equal to it (right)."""
+    count, cuts = len(cuts), comparable_column(times, cuts, side)
+    if count < FEW_CUTS or 4 * count < len(times):
+        return times.searchsorted(cuts, side)
+    steady = _steady(times, cuts, side)
+    if steady is not None:
+        return steady
+    extent = times[-1] - times[0]
+    if times.dtype.kind == cuts.dtype.kind == "i" and 0 < extent <= 4 * len(times):
+        return _counted(times, cuts, side)
+    return times.searchsorted(cuts, side)
+
+
+def _steady(times: Array, cuts: Array, side: Side) -> Array | None:
+    """Times at a steady rate, where each cut is one further than the cut before it."""
+    count = len(cuts)
+    first = int(times.searchsorted(cuts[0], side))
+    if first + count > len(times):
+        return None
+    kept, gone, later = times[first : first + count], times[first : first + count - 1], cuts[1:]
+    for some in (slice(-1, None), slice(None)):  # the last one first, which tells most
+        if side == "right":
+            steady = (gone[some] <= later[some]).all() and (kept[some] > cuts[some]).all()
+        else:
+            steady = (gone[some] < later[some]).all() and (kept[some] >= cuts[some]).all()
+        if not steady:
+            return None
+    return np.arange(first, first + count)
+
+
+def _counted(times: Array, cuts: Array, side: Side) -> Array:
+    """Whole times that are dense: a table of how many there are up to each moment."""
+    low, extent = times[0], int(times[-1] - times[0])
+    # table[i] is how many times are before low + i
+    table = np.zeros(extent + 2, dtype=np.int64)
+    np.cumsum(np.bincount(times - low), out=table[1:])
+    if side == "left":
+        places = np.clip(cuts, low, times[-1]) - low + (cuts > times[-1])
+    else:
+        places = np.clip(cuts, low, times[-1]) - low + (cuts >= low)
+    found: Array = table.take(places)
+    return found

@@ -1,0 +1,158 @@
+"""The one arithmetic of cuts: what a window's times are compared with, for one time and for columns of them.
+
+A window of length `span` that ends at `time` keeps the times after time - span, and with a closed start that
+time too. Among whole times this is exact, at any size and whatever the span. Among others the cut is the
+difference that floats give, as in SQL and NumPy, but exact again beyond 2^53, where floats have gaps. A cut
+never comes up to the time that it is made of: a span that is lost in rounding keeps the youngest.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from mta.monoids.columns import Array
+
+#: which of equal times a cut leaves on its left, as NumPy's searchsorted has it: with an open start ("right")
+#: a time is kept if it is after the cut, with a closed one ("left") if it is not before
+Side: TypeAlias = Literal["left", "right"]
+
+#: From here on, floats leave out whole numbers.
+_GAPS = 2**53
+
+#: Up to here floats have halves, so that a difference which is rounded still lies between whole numbers.
+_HALVES = 2**51
+
+_WORD = 2**63
+
+
+def cut(time: float, span: float, side: Side) -> float:
+    """What times are compared with in the window that ends at `time`."""
+    if type(time) is int and type(span) is int:
+        return time - span
+    if span == math.inf:
+        return -math.inf
+    if not -_GAPS < time < _GAPS or not -_GAPS < time - _real(span) < _GAPS:
+        return _exact(time, span, side)
+    found = time - float(span)
+    if found.is_integer() and float(time).is_integer():
+        age = int(time) - int(found)  # of a time at the cut, exact
+        if side == "right" and age < span:
+            return math.nextafter(found, -math.inf)
+        if side == "left" and age > span:
+            return math.nextafter(found, math.inf)
+    return math.nextafter(time, -math.inf) if side == "right" and found >= time else found
+
+
+def cuts(times: Array, span: float, side: Side) -> Array:
+    """`cut` of each of some times that never go backwards."""
+    if not len(times):
+        return times
+    kind = times.dtype.kind
+    if span == math.inf:
+        return np.full(len(times), -_WORD) if kind == "i" else np.full(len(times), -math.inf)
+    largest = max(abs(times[0].item()), abs(times[-1].item())) if kind in "if" else math.inf
+    if kind == "i" and type(span) is int:
+        return _minus(times, span)
+    if kind == "f" and type(span) is int and largest + _real(span) < _GAPS:
+        return times - float(span)  # exact from 2^52 on, where it would be lost otherwise
+    if largest + _real(span) < _HALVES:
+        return _fractional(times, span, side, largest)
+    if kind == "f" and type(span) is int and (times == np.floor(times)).all():
+        return _minus(times.astype(np.int64), span)
+    return np.maximum.accumulate(_objects([cut(time, span, side) for time in times.tolist()]))
+
+
+def before(times: Array, moment: Any, side: Side) -> int:
+    """How many of some times are before a moment (left), or not after it (right), compared exactly."""
+    return int(times.searchsorted(comparable(times.dtype, moment, side), side))
+
+
+def comparable(dtype: np.dtype[Any], moment: Any, side: Side) -> Any:
+    """A moment that falls among times of this type where this one does."""
+    if isinstance(moment, np.generic):
+        moment = moment.item()
+    if dtype.kind == "i" and not isinstance(moment, int):
+        moment = -_WORD if moment < -_WORD else _WORD if moment > _WORD else moment
+        moment = math.floor(moment) if side == "right" else math.ceil(moment)
+    if dtype.kind == "i":
+        return _within_word(moment)
+    if dtype.kind == "f" and isinstance(moment, int):
+        real = _real(moment)
+        if side == "right" and real > moment:
+            return math.nextafter(real, -math.inf)
+        return math.nextafter(real, math.inf) if side == "left" and real < moment else real
+    return moment
+
+
+def comparable_column(times: Array, moments: Array, side: Side) -> Array:
+    """Moments as numbers of the type of the times, each where `comparable` has it."""
+    kinds = times.dtype.kind + moments.dtype.kind
+    if kinds in ("ii", "ff"):
+        return moments
+    if kinds == "if" and (not len(moments) or max(abs(moments[0]), abs(moments[-1])) < _GAPS):
+        rounded = np.floor(moments) if side == "right" else np.ceil(moments)
+        return rounded.astype(np.int64)
+    if kinds == "fi" and (not len(moments) or moments[-1] < _WORD - 1024):
+        real = moments.astype(np.float64)
+        rounded = real.astype(np.int64)
+        off = np.flatnonzero(rounded > moments if side == "right" else rounded < moments)
+        real[off] = np.nextafter(real[off], -np.inf if side == "right" else np.inf)
+        return real
+    found = [comparable(times.dtype, moment, side) for moment in moments.tolist()]
+    return _objects(found) if times.dtype == object else np.array(found, dtype=times.dtype)
+
+
+def _exact(time: float, span: float, side: Side) -> float:
+    """The cut where floats have gaps: a whole number, or the next float on the side that changes nothing."""
+    found = Fraction(time) - Fraction(span)
+    if not -_GAPS < found < _GAPS:
+        return math.floor(found) if side == "right" else math.ceil(found)
+    real = float(found)
+    if side == "right" and real > found:
+        return math.nextafter(real, -math.inf)
+    return math.nextafter(real, math.inf) if side == "left" and real < found else real
+
+
+def _fractional(times: Array, span: float, side: Side, largest: float) -> Array:
+    """The cuts under a span that is no whole number, where a float has halves at least."""
+    found = times - span
+    step = np.spacing(largest + span)
+    if abs(span - round(span)) <= step:
+        # between whole times, one that was rounded to a whole number is off by less than a half
+        whole = np.flatnonzero((found == np.floor(found)) & (times == np.floor(times)))
+        ages = times[whole] - found[whole]
+        off = whole[ages < span] if side == "right" else whole[ages > span]
+        found[off] = np.nextafter(found[off], -np.inf if side == "right" else np.inf)
+    lost = side == "right" and span <= step
+    return np.minimum(found, np.nextafter(times, -np.inf)) if lost else found
+
+
+def _minus(times: Array, span: int) -> Array:
+    """Whole times less a span, which stop at the end of 64 bits: nothing is before that."""
+    span = min(span, 2**64)
+    while span:
+        part = min(span, 2**62)
+        times, span = np.maximum(times, part - _WORD) - part, span - part
+    return times
+
+
+def _within_word(moment: int) -> int:
+    """Whole times are in (-2^63, 2^63), so these have all of them on the same side as the moment."""
+    if moment < -_WORD:
+        return -_WORD
+    return _WORD - 1 if moment >= _WORD else moment
+
+
+def _real(number: float) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+def _objects(numbers: list[Any]) -> Array:
+    return np.fromiter(numbers, dtype=object, count=len(numbers))

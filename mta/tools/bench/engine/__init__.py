@@ -1,0 +1,1 @@
+"""The engine beside data frames, and beside the algorithms that live in memory."""

@@ -1,0 +1,1 @@
+"""Experiments: they take longer than a benchmark, and have figures as their result."""

@@ -1,0 +1,1 @@
+"""The experiments of the MTA paper (Villalba, Berral and Carrera, TPDS 2019), rerun."""

@@ -1,0 +1,162 @@
+"""Figure 7 of the MTA paper: the latency of a bulk eviction, by how many elements go."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from mta.tools.bench.measure import timed
+from mta.tools.experiments import plots
+from mta.tools.experiments.experiment import Case, Compared, Exhibit, Experiment, Record, Row, Scale, Tell
+from mta.tools.experiments.paper.contenders import CONTENDERS, PAPERS, monoid, policy, store_of, window_of
+
+#: Elements in the window, as a power of two, and every how many powers there is an eviction.
+POWER, STEP, QUICK_POWER = 20, 4, 10
+#: Repetitions of those that take long, and of the others.
+FEW, MANY = 1, 5
+#: Nothing is evicted more than so often in large numbers, since the window is filled again each time.
+LARGE = 1 << 16
+#: Seconds for the background writer to come to rest before the clock runs.
+REST = 0.2
+
+
+class BulkEvict(Experiment):
+    name = "bulk-evict"
+    has_paper = True
+
+    def cases(self, scale: Scale, options: argparse.Namespace) -> list[Case]:  # noqa: ARG002
+        power = QUICK_POWER if scale.quick else POWER
+        return [{"contender": name, "power": power, "paper": scale.paper} for name in PAPERS]
+
+    def title(self, case: Case) -> str:
+        return f"{CONTENDERS[case['contender']].title}, window 2^{case['power']}"
+
+    def measure(self, case: Case, tell: Tell) -> list[Row]:
+        contender, size = CONTENDERS[case["contender"]], 1 << case["power"]
+        rows = []
+        with (
+            store_of(contender.store) as store,
+            window_of(contender, monoid(), policy(), store=store, paper=case["paper"]) as window,
+        ):
+            tell({"filling": size})
+            window.extend([(1, size)] * size)
+            for power in _powers(case["power"]):
+                evicted = max(1, (1 << power) - 1)
+                tell({"evicting": evicted})
+                often = _often(case["contender"], evicted)
+                found = _evictions(window, size, evicted, often, REST if store else 0.0)
+                rows.append({"evicted": evicted, **found})
+        return rows
+
+    def exhibits(self, records: Sequence[Record]) -> list[Exhibit]:
+        rows = [row for record in records for row in self.rows(record)]
+        if {row["contender"] for row in rows} != set(PAPERS):
+            return []
+        series = {
+            CONTENDERS[name].title: [
+                (row["evicted"], row["seconds"] * 1000) for row in rows if row["contender"] == name
+            ]
+            for name in PAPERS
+        }
+        worst = {title: max(value for _, value in points) for title, points in series.items()}
+        size = 1 << rows[0]["power"]
+        cut = f"Out of {plots.many(size)} elements; the paper has 2^23. The least of up to {MANY} times each."
+        seen = "; ".join(f"{title} {plots.many(value)} ms" for title, value in worst.items())
+        close = {title: points for title, points in series.items() if title != "Naive"}
+        return [
+            Exhibit(
+                "all",
+                "Latency of a bulk eviction: all (figure 7a)",
+                lambda figure: _linear(figure, series, max(worst.values())),
+                f"The worst: {seen}.",
+                _compared(worst),
+                cut,
+            ),
+            Exhibit(
+                "close",
+                "Latency of a bulk eviction: cropped (figure 7b)",
+                lambda figure: _linear(figure, close, 1.3 * max(v for t, v in worst.items() if "MTA" in t)),
+                _where_daba_is_slower(series),
+                (),
+                cut,
+            ),
+            Exhibit(
+                "logarithmic",
+                "Latency of a bulk eviction: logarithmic",
+                lambda figure: plots.lines(figure, series, x="elements evicted", y="ms"),
+                "The same on a logarithmic scale.",
+                (),
+                cut,
+            ),
+        ]
+
+
+EXPERIMENT = BulkEvict()
+
+Series = dict[str, list[tuple[float, float]]]
+
+
+def _powers(largest: int) -> list[int]:
+    """Evictions are of 2^k - 1 elements, with these k: closer where they are large."""
+    return sorted({*range(0, largest, STEP), *range(largest - STEP, largest + 1, 2)})
+
+
+def _often(name: str, evicted: int) -> int:
+    """How often an eviction is measured."""
+    slow = name == "naive" or (name == "daba" and evicted >= 1 << 12)
+    return FEW if slow else MANY if evicted < LARGE else (MANY + FEW) // 2
+
+
+def _evictions(window: Any, size: int, evicted: int, times: int, rest: float) -> Row:
+    """Seconds of `enforce`, and of the query after it; the window is filled again after each."""
+    enforced, asked = [], []
+    for _ in range(times):
+        time.sleep(rest)
+        window.insert((1, size + 1 - evicted))
+        enforced.append(timed(window.enforce)[0])
+        asked.append(timed(window.query)[0])
+        if len(window) != size + 1 - evicted or window.query()[0] != len(window):
+            raise AssertionError(f"{len(window)} elements are left, not {size + 1 - evicted}")
+        window.extend([(1, size)] * (evicted - 1))
+        if len(window) != size:
+            raise AssertionError(f"{len(window)} elements after it was filled again, not {size}")
+    return {
+        "seconds": min(enforced),
+        "median_seconds": statistics.median(enforced),
+        "query_seconds": min(asked),
+        "times": times,
+    }
+
+
+def _linear(figure: Any, series: Series, top: float) -> None:
+    axes = plots.lines(figure, series, x="elements evicted", y="ms")
+    axes.set_yscale("linear")
+    axes.set_ylim(0, top * 1.05)
+
+
+def _compared(worst: dict[str, float]) -> list[Compared]:
+    """The paper: 2 s for Naive, 455 and 258 µs in memory, at most 5 ms over a store; DABA is read off 7a."""
+    amta, lmta = "Amortized MTA, Redis", "Log MTA, Redis"
+    return [
+        Compared(f"Naive / {amta}", worst["Naive"] / worst[amta], 400.0),
+        Compared(f"Naive / {lmta}", worst["Naive"] / worst[lmta], 400.0),
+        Compared(f"DABA / {amta}", worst["DABA, cached"] / worst[amta], None),
+        Compared(
+            "Naive / Amortized MTA, in memory", worst["Naive"] / worst["Amortized MTA, in memory"], 2 / 455e-6
+        ),
+        Compared("Naive / Log MTA, in memory", worst["Naive"] / worst["Log MTA, in memory"], 2 / 258e-6),
+    ]
+
+
+def _where_daba_is_slower(series: Series) -> str:
+    daba = dict(series["DABA, cached"])
+    told = []
+    for title, points in series.items():
+        if "MTA" in title:
+            faster = [evicted for evicted, value in points if value < daba[evicted]]
+            where = f"from {faster[0]:,.0f} evicted on" if faster else "nowhere"
+            told.append(f"{title} {where}")
+    return f"Faster than DABA: {'; '.join(told)}."

@@ -1,0 +1,136 @@
+"""Figure 8 of the MTA paper: the window that each algorithm reaches, by the memory that it may have."""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+from collections.abc import Sequence
+
+from mta.tools.experiments import plots
+from mta.tools.experiments.experiment import Case, Compared, Exhibit, Experiment, Record, Row, Scale, Tell
+from mta.tools.experiments.paper.contenders import CONTENDERS, monoid, policy, store_of, window_of
+
+CAPACITY, QUICK_CAPACITY = 1 << 20, 1 << 14
+#: MiB that a process may have for its data.
+LIMITS, QUICK_LIMITS = (64, 96, 128, 192, 256, 384, 512), (32, 256, 512)
+WHO = ("naive", "daba", "lmta", "amta", "lmta-redis", "amta-redis", "amta-rocksdb")
+#: Elements that come in before an update is timed, and the seconds that it may take, as in the paper.
+CHUNK, SLOWEST = 1 << 14, 5.0
+#: The paper: capacity 2^25 took 512 MB over a store and 32 GB in memory (DABA, and MTA in memory).
+PAPER = 32 * 1024 / 512
+
+
+class Memory(Experiment):
+    name = "memory"
+    has_paper = True
+
+    def cases(self, scale: Scale, options: argparse.Namespace) -> list[Case]:  # noqa: ARG002
+        limits, capacity = (QUICK_LIMITS, QUICK_CAPACITY) if scale.quick else (LIMITS, CAPACITY)
+        return [
+            {"contender": name, "limit": limit, "capacity": capacity, "paper": scale.paper}
+            for name in WHO
+            for limit in limits
+        ]
+
+    def title(self, case: Case) -> str:
+        return f"{CONTENDERS[case['contender']].title}, {case['limit']} MiB"
+
+    def measure(self, case: Case, tell: Tell) -> list[Row]:
+        contender, capacity = CONTENDERS[case["contender"]], case["capacity"]
+        with store_of(contender.store) as store:
+            # a server started before is not limited; what this process has by now counts
+            limit = case["limit"] << 20
+            resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+            with window_of(contender, monoid(), policy(), store=store, paper=case["paper"]) as window:
+                while len(window) < capacity:
+                    window.extend([(1, capacity) for _ in range(CHUNK - 1)])
+                    began = time.monotonic()
+                    window.push((1, capacity))
+                    if time.monotonic() - began > SLOWEST:
+                        return [{"reached": len(window), "ended": "too slow"}]
+                    tell({"reached": len(window)})
+                window.push((1, capacity))
+                if len(window) != capacity or window.query()[0] != capacity:
+                    raise AssertionError(f"the window holds {window.query()}, not {capacity} elements")
+        return [{"reached": capacity, "ended": "capacity"}]
+
+    def needless(self, case: Case, records: Sequence[Record]) -> bool:
+        """Whoever reached its capacity does so with more memory, too."""
+        return any(
+            row["contender"] == case["contender"]
+            and row["ended"] == "capacity"
+            and row["limit"] < case["limit"]
+            for record in records
+            for row in self.rows(record)
+        )
+
+    def rows(self, record: Record) -> list[Row]:
+        """A run that ended for want of memory reached what it told last."""
+        found = super().rows(record) or [
+            {**record["case"], "reached": record["told"].get("reached", 0), "ended": record["outcome"]}
+        ]
+        return [{**row, "peak_bytes": record["peak_bytes"]} for row in found]
+
+    def exhibits(self, records: Sequence[Record]) -> list[Exhibit]:
+        rows = [row for record in records for row in self.rows(record)]
+        if not rows:
+            return []
+        capacity = rows[0]["capacity"]
+        series = {CONTENDERS[name].title: _line(rows, name) for name in WHO}
+        enough = {name: _enough(rows, name) for name in WHO}
+        return [
+            Exhibit(
+                "reached",
+                "The window reached, by the memory allowed (figure 8)",
+                lambda figure: plots.lines(figure, series, x="MiB of data allowed", y="million elements"),
+                _seen(rows, enough),
+                _compared(enough),
+                f"Capacity {plots.many(capacity)}; the paper has 2^25. Elements and states are tuples. "
+                "The limit is on the data of the process (RLIMIT_DATA); a Redis is another process.",
+            )
+        ]
+
+
+EXPERIMENT = Memory()
+
+
+def _enough(rows: Sequence[Row], name: str) -> int | None:
+    """The least of the limits under which a contender reached the capacity."""
+    limits = (row["limit"] for row in rows if row["contender"] == name and row["ended"] == "capacity")
+    return min(limits, default=None)
+
+
+def _line(rows: Sequence[Row], name: str) -> list[tuple[float, float]]:
+    """What a contender reached by its limit; above the least that is enough, it was not run again."""
+    points = [(row["limit"], row["reached"] / 1e6) for row in rows if row["contender"] == name]
+    enough = _enough(rows, name)
+    if enough is not None:
+        limits = {row["limit"] for row in rows}
+        points += [(limit, rows[0]["capacity"] / 1e6) for limit in limits if limit > enough]
+    return points
+
+
+def _seen(rows: Sequence[Row], enough: dict[str, int | None]) -> str:
+    told = "; ".join(
+        f"{CONTENDERS[name].title} {'more than was tried' if limit is None else f'{limit:,} MiB'}"
+        for name, limit in enough.items()
+    )
+    peaks = "; ".join(
+        f"{CONTENDERS[name].title} {max(row['peak_bytes'] for row in some) / 2**20:,.0f} MiB"
+        for name in enough
+        if (some := [row for row in rows if row["contender"] == name and row["ended"] == "capacity"])
+    )
+    return (
+        f"{plots.many(rows[0]['capacity'])} elements need at least: {told}. The largest resident memory of "
+        f"a run that reached them: {peaks or 'none did'}."
+    )
+
+
+def _compared(enough: dict[str, int | None]) -> list[Compared]:
+    daba = enough["daba"]
+    return [
+        Compared(f"cached DABA / {CONTENDERS[name].title}", None if daba is None else daba / limit, PAPER)
+        for name, limit in enough.items()
+        if limit is not None and CONTENDERS[name].store
+    ]

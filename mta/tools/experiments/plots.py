@@ -1,0 +1,111 @@
+"""How lines look in the figures of experiments: one look a contender, in all figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Points = Sequence[tuple[float, float]]
+
+
+class Look(NamedTuple):
+    color: str
+    marker: str
+    style: str = "-"
+    filled: bool = True
+
+
+#: By how a contender's title begins. Dashed is over a store, and an open marker is a page of two entries.
+LOOKS = {
+    "Naive": Look("#8a8f96", "x"),
+    "Reactive": Look("#b7a57a", "v"),
+    "DABA": Look("#3f8f5f", "s"),
+    "Log MTA": Look("#c8702a", "^"),
+    "Amortized MTA": Look("#12507b", "o"),
+}
+STORED = (", Redis", ", RocksDB", ", a store")
+OTHERS = ("#7a4f9a", "#a63d57", "#4f8fa8", "#6b6b2f")
+
+
+def look_of(title: str, place: int) -> Look:
+    found = next((look for start, look in LOOKS.items() if title.startswith(start)), None)
+    if found is None:
+        return Look(OTHERS[place % len(OTHERS)], "D")
+    stored = any(where in title for where in STORED)
+    return found._replace(style="--" if stored else "-", filled=", P = 2" not in title)
+
+
+def lines(
+    figure: Figure,
+    series: Mapping[str, Points],
+    *,
+    x: str,
+    y: str,
+    log_x: bool = True,
+) -> Axes:
+    """Draws one line a title, with the legend above; on logarithmic scales where all is above 0."""
+    axes: Axes = figure.subplots()
+    for place, (title, points) in enumerate(series.items()):
+        if points:
+            look = look_of(title, place)
+            xs, ys = zip(*sorted(points), strict=True)
+            axes.plot(
+                xs, ys, look.style, color=look.color, marker=look.marker, ms=4, lw=1.4, label=title,
+                mfc=look.color if look.filled else "white",
+            )  # fmt: skip
+    if log_x:
+        axes.set_xscale("log", base=2)
+    if all(value > 0 for points in series.values() for _, value in points):
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+    finish(axes, x, y)
+    figure.legend(loc="outside upper left", ncols=2, fontsize=7.5, frameon=False)
+    return axes
+
+
+def bars(figure: Figure, groups: Mapping[str, Mapping[str, float]], *, y: str, log_y: bool = True) -> Axes:
+    """Draws a group of bars a title, one for each contender in it."""
+    axes: Axes = figure.subplots()
+    names = list(dict.fromkeys(name for group in groups.values() for name in group))
+    width = 0.8 / max(len(names), 1)
+    hatches = dict(zip(("-", "--"), ("", "////"), strict=True))
+    for place, name in enumerate(names):
+        look = look_of(name, place)
+        at = [(g, group[name]) for g, group in enumerate(groups.values()) if name in group]
+        axes.bar(
+            [g + (place - (len(names) - 1) / 2) * width for g, _ in at],
+            [value for _, value in at],
+            width,
+            label=name,
+            facecolor=look.color,
+            edgecolor="white",
+            hatch=hatches[look.style],
+            linewidth=0.3,
+        )
+    axes.set_xticks(range(len(groups)), list(groups))
+    if log_y:
+        axes.set_yscale("log")
+    finish(axes, "", y)
+    figure.legend(loc="outside upper left", ncols=2, fontsize=7.5, frameon=False)
+    return axes
+
+
+def finish(axes: Any, x: str, y: str) -> None:
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.grid(True, color="#e3e8ec", lw=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def many(number: float) -> str:
+    """A number as text: 2^20 where it is a power of two of that size."""
+    whole = int(number)
+    if whole == number and whole >= 1024 and whole & (whole - 1) == 0:
+        return f"2^{whole.bit_length() - 1}"
+    return f"{number:,.3g}" if abs(number) < 100 else f"{number:,.0f}"

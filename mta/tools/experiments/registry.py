@@ -1,0 +1,53 @@
+"""The experiments by name. Each is imported when it is asked for, so that help is quick."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from mta.tools.experiments.experiment import Experiment
+
+
+class Entry(NamedTuple):
+    """Where an experiment is, and what is known of it without importing it."""
+
+    #: below this package; `EXPERIMENT` in it is the experiment
+    module: str
+    about: str
+    #: what else it needs: packages, and the extra that brings them
+    packages: tuple[str, ...] = ()
+    extra: str = "experiments"
+
+
+#: In the order in which `mta experiment all` runs them.
+ENTRIES = {
+    "complexity": Entry("paper.complexity", "the MTA paper's table 1, counted: combines, entries, reads"),
+    "constant-window": Entry(
+        "paper.constant_window", "the MTA paper's figure 6: the latency of an update, by the window's size"
+    ),
+    "bulk-evict": Entry(
+        "paper.bulk_evict", "the MTA paper's figure 7: the latency of a bulk eviction, by what goes"
+    ),
+    "dimensions": Entry(
+        "paper.dimensions", "the MTA paper's figure 9: one window of 1 to 50 dimensions, or as many windows"
+    ),
+    "memory": Entry("paper.memory", "the MTA paper's figure 8: the window reached, by the memory allowed"),
+    "analytics": Entry(
+        "paper.analytics", "the MTA paper's table 2: six aggregates over two years of a machine's memory use"
+    ),
+    "slicing": Entry(
+        "slicing", "Scotty's figure 5: tuples a second, by concurrent windows and by what is late"
+    ),
+    "spark-memory": Entry(
+        "spark_memory.experiment",
+        "which Spark jobs finish at which memory limits: rolling, and what it replaces",
+        ("pyspark", "pyarrow", "pandas"),
+        "spark",
+    ),
+}
+
+
+def experiment(name: str) -> Experiment:
+    found: Experiment = import_module(f"mta.tools.experiments.{ENTRIES[name].module}").EXPERIMENT
+    return found

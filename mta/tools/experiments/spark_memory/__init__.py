@@ -1,0 +1,1 @@
+"""`mta experiment spark-memory`: which jobs finish at which memory limits."""

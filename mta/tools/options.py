@@ -1,0 +1,23 @@
+"""What the options of commands are, out of what was typed."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def size(text: str) -> int:
+    """MiB of a size as Spark writes it."""
+    number, unit = text[:-1], text[-1:].lower()
+    if not number.isdigit() or unit not in ("m", "g") or not int(number):
+        raise argparse.ArgumentTypeError(f"expected a size such as 512m or 4g, got {text!r}")
+    return int(number) * (1024 if unit == "g" else 1)
+
+
+def count(text: str) -> int:
+    try:
+        found = int(text.replace("_", "").replace(",", ""))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a whole number, got {text!r}") from None
+    if found < 1:
+        raise argparse.ArgumentTypeError(f"expected 1 or more, got {text!r}")
+    return found

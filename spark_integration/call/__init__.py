@@ -1,0 +1,1 @@
+"""A call of `rolling`: what can be wrong with it, and the plan that it comes to."""

@@ -1,0 +1,198 @@
+"""Columns by their places: names may repeat, and Spark looks some of them up without quoting them.
+
+Keys and order columns that are expressions, or fields of structs, become columns of their own for a while.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import types as sql
+
+from spark_integration.errors import RollingError, UnsupportedColumn
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_TEXT = re.compile(r"Column<'(.*)'>", re.DOTALL)
+_ASCENDING = re.compile(r"(.*) ASC NULLS FIRST", re.DOTALL)
+_SORTED = re.compile(r".* (ASC|DESC) NULLS (FIRST|LAST)", re.DOTALL)
+_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'", re.DOTALL)
+#: What shows where Spark has no text for a thing: functions of Python, and binary literals.
+_OBJECT = re.compile(r"@[0-9a-f]+\b|columnnodeexpression|PythonUDF")
+
+
+def place(number: int) -> str:
+    """The name of a column while names do not matter."""
+    return f"column_{number}"
+
+
+def numbered(df: DataFrame) -> DataFrame:
+    """The DataFrame with its columns named by their places."""
+    return df.toDF(*map(place, range(len(df.columns))))
+
+
+def numbered_schema(schema: sql.StructType) -> sql.StructType:
+    return sql.StructType(
+        [
+            sql.StructField(place(number), field.dataType, field.nullable, field.metadata)
+            for number, field in enumerate(schema.fields)
+        ]
+    )
+
+
+def check_carried(schema: sql.StructType) -> None:
+    """Refuses columns that Spark cannot hand to Python."""
+    for field in schema.fields:
+        why = _why_not(field.dataType)
+        if why:
+            raise UnsupportedColumn(
+                f"column {field.name!r} is of type {field.dataType.simpleString()}, {why}: drop it before "
+                "rolling(), or cast it to string"
+            )
+
+
+def _why_not(kind: sql.DataType) -> str:
+    if isinstance(kind, (sql.YearMonthIntervalType, sql.CalendarIntervalType)):
+        return "and Spark does not hand intervals of months to Python"
+    if isinstance(kind, sql.StructType):
+        if len(set(kind.names)) < len(kind.names):
+            return "and Spark does not hand structs with one name twice to Python"
+        return next(filter(None, (_why_not(each.dataType) for each in kind.fields)), "")
+    if isinstance(kind, sql.ArrayType):
+        return _why_not(kind.elementType)
+    if isinstance(kind, sql.MapType):
+        return _why_not(kind.keyType) or _why_not(kind.valueType)
+    return ""
+
+
+# -- expressions ------------------------------------------------------------------------------------------
+
+
+class Named:
+    """A DataFrame with a column for each expression that something is asked of, behind its own columns."""
+
+    def __init__(self, df: DataFrame, *, case_sensitive: bool) -> None:
+        self.df, self._sensitive = df, case_sensitive
+        self._own = len(df.columns)
+
+    def names(self, given: Any, where: str) -> Any:
+        """Names of columns for a name, a Column, or several; what is neither stays as it is."""
+        if given is None:
+            return None
+        if isinstance(given, str) or is_column(given):
+            given = [given]
+        if not isinstance(given, Iterable):
+            raise RollingError(f"{where}= takes columns or names of columns, got {given!r}")
+        return [self._name(each, where) for each in given]
+
+    @property
+    def added(self) -> list[str]:
+        """The names of the columns that are not the DataFrame's own."""
+        return list(self.df.columns[self._own :])
+
+    def restored(self, df: DataFrame, result: sql.StructType) -> DataFrame:
+        """A numbered DataFrame under its names again, without the columns that were added."""
+        extra = range(self._own, len(self.df.columns))
+        kept = [number for number in range(len(result)) if number not in extra]
+        if extra:
+            df = df.select(*map(place, kept))
+        return df.toDF(*(result.names[number] for number in kept))
+
+    def _name(self, given: Any, where: str) -> Any:
+        from pyspark.sql import functions as fn
+
+        if isinstance(given, str):
+            if self._has(given) or not ("." in given or "`" in given):
+                return given
+            return self._added(fn.col(given), given, where, missing_is_fine=True)
+        if not is_column(given):
+            return given
+        text = text_of(given)
+        ascending = _ASCENDING.fullmatch(text)
+        if ascending is not None:
+            text = ascending[1]
+        elif _SORTED.fullmatch(text):
+            raise RollingError(f"{where}={text}: order is ascending with nulls first; give the column alone")
+        plain = text[1:-1].replace("``", "`") if re.fullmatch(r"`(?:[^`]|``)*`", text) else text
+        if ascending is not None:
+            if self._has(plain):
+                return plain
+            raise RollingError(f"{where}={text} ASC: leave .asc() out, as order is ascending anyway")
+        if self._has(plain):
+            if self._same(given, "`" + plain.replace("`", "``") + "`"):
+                return plain
+        elif self._is_in_struct(text) and self._same(given, text):
+            return self._added(given, text, where)
+        return self._added(given, self._fresh(text, where), where, text)
+
+    def _is_in_struct(self, text: str) -> bool:
+        """Whether it begins as the name of a field does; what Spark does not find, it writes an error of."""
+        bare = text.replace("`", "")
+        return any(self._has(bare[:end]) for end, letter in enumerate(bare) if letter == ".")
+
+    def _same(self, given: Column, reference: str) -> bool:
+        """Whether a Column is what Spark finds for a name, and not an expression that only looks like it."""
+        from pyspark.sql import functions as fn
+
+        try:
+            return self.df.select(given).sameSemantics(self.df.select(fn.col(reference)))
+        except PySparkException:
+            return False
+
+    def _fresh(self, text: str, where: str) -> str:
+        """A name that no other column has, and in a stream the same whenever the expression is."""
+        if _OBJECT.search(_QUOTED.sub("", text)):
+            function = text.split("(")[0][:40]
+            if self.df.isStreaming:
+                raise RollingError(
+                    f"{where}={function}(…): by its text a stream cannot tell whether this is the expression "
+                    "that it was begun with: make it a column first, with withColumn, and name that column"
+                )
+            text = f"{function}(…)"
+        name = f"[{text}]"
+        if self.df.isStreaming and text != text.lower():
+            # a stream may take names for one that differ by case, and in a literal case matters
+            name += f" {blake2b(text.encode(), digest_size=4).hexdigest()}"
+        while self._has(name):
+            name = f"[{name}]"
+        return name
+
+    def _has(self, name: str) -> bool:
+        return any(
+            each == name or (not self._sensitive and each.lower() == name.lower()) for each in self.df.columns
+        )
+
+    def _added(
+        self, column: Column, name: str, where: str, text: str | None = None, *, missing_is_fine: bool = False
+    ) -> str:
+        text = name if text is None else text
+        try:
+            added = self.df.select("*", column.alias(name))
+            len(added.columns)  # over Spark Connect the first to look at it
+        except PySparkException as error:
+            if missing_is_fine:
+                return name  # whoever looks for it says that there is no such column
+            reason = str(error).strip().splitlines()[0]
+            raise RollingError(f"{where}={text}: {reason}") from None
+        if len(added.columns) != len(self.df.columns) + 1:
+            raise RollingError(f"{where}={text}: takes one column, and this is several")
+        self.df = added
+        return name
+
+
+def is_column(value: Any) -> bool:
+    """Whether a value is a Column, be it of a session of its own or of Spark Connect."""
+    from pyspark.sql import Column
+
+    return isinstance(value, Column)
+
+
+def text_of(column: Column) -> str:
+    """What a Column shows of itself."""
+    match = _TEXT.fullmatch(repr(column))
+    return repr(column) if match is None else match[1]

@@ -1,0 +1,175 @@
+"""The plan of a call of `rolling`: what can be wrong with it is found here, before a job starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from numbers import Integral
+from typing import Any
+
+from pyspark import cloudpickle
+from pyspark.sql import types as sql
+
+from mta import AmortizedMTA
+from mta.monoids.base import Monoid
+from spark_integration.aggregates.catalogue import traits_of
+from spark_integration.aggregates.parts import Aggregate, Part, aggregate_of, unread
+from spark_integration.aggregates.predicates import without_nulls
+from spark_integration.aggregates.types import check_result_type, result_type
+from spark_integration.call.columns import Columns
+from spark_integration.call.frames import frame_of
+from spark_integration.call.naming import check_carried
+from spark_integration.call.plan import Plan
+from spark_integration.call.stores import check_store
+from spark_integration.errors import RollingError
+
+ALGORITHMS = ("amta", "lmta", "daba")
+
+
+def make_plan(
+    schema: sql.StructType,
+    *,
+    partition_by: Any,
+    order_by: Any,
+    window: Any = None,
+    rows: Any = None,
+    policy: Any = None,
+    aggregates: Any,
+    store: Any = "rocksdb",
+    algorithm: Any = "amta",
+    page_size: Any = None,
+    store_options: Any = None,
+    closed: Any = "both",
+    types: Any = None,
+    case_sensitive: bool = False,
+    zone: str = "UTC",
+    several_processes: bool = False,
+    reachable: bool = True,
+    metered: bool = False,
+) -> Plan:
+    """What tasks have to do; RollingError where the call makes no sense."""
+    check_carried(schema)
+    columns = Columns(schema, case_sensitive)
+    keys = tuple(columns.find(name, "partition_by") for name in _names(partition_by, "partition_by"))
+    order = tuple(columns.find(name, "order_by") for name in _names(order_by, "order_by"))
+    if not order:
+        raise RollingError("order_by= names no column; the first one is the time")
+    frame = frame_of(window, rows, policy, closed, order[0].name, order[0].type)
+    found = _aggregates(aggregates, columns, dict(types or {}))
+    if algorithm not in ALGORITHMS:
+        raise RollingError(f'algorithm= is "amta", "lmta" or "daba", got {algorithm!r}')
+    options = dict(store_options or {})
+    plan = Plan(
+        keys=keys,
+        order=order,
+        frame=frame,
+        aggregates=found,
+        store=check_store(store, options, several_processes=several_processes, reachable=reachable),
+        store_options=options,
+        algorithm=algorithm,
+        page_size=int(page_size) if isinstance(page_size, Integral) else page_size,
+        zone=zone,
+        metered=metered,
+    )
+    _check_windows(plan)
+    _check_pickles(plan, aggregates)
+    return plan
+
+
+def with_results(schema: sql.StructType, plan: Plan) -> sql.StructType:
+    added = (sql.StructField(each.name, each.type, each.nullable) for each in plan.aggregates)
+    return sql.StructType([*schema.fields, *added])
+
+
+def _names(given: Any, where: str) -> list[str]:
+    if given is None:
+        return []
+    names = [given] if isinstance(given, str) else list(given)
+    for name in names:
+        if not isinstance(name, str):
+            raise RollingError(f"{where}= takes columns or names of columns, got {name!r}")
+    return names
+
+
+def _aggregates(
+    aggregates: Any, columns: Columns, types: dict[str, sql.DataType | str]
+) -> tuple[Aggregate, ...]:
+    if not isinstance(aggregates, Mapping) or not aggregates:
+        raise RollingError(
+            'aggregates= maps names of new columns to monoids, as in {"peak": monoids.Max("amount")}, '
+            f"got {aggregates!r}"
+        )
+    found: list[Aggregate] = []
+    for name, monoid in aggregates.items():
+        if not isinstance(name, str) or not isinstance(monoid, Monoid):
+            raise RollingError(
+                f'aggregates= maps names to monoids such as monoids.Max("amount"), got {name!r}: {monoid!r}'
+            )
+        if columns.taken(name):
+            raise RollingError(f"aggregate {name!r}: the DataFrame has a column of this name already")
+        for other in found:
+            if columns.same(other.name, name):
+                raise RollingError(f"aggregates {other.name!r} and {name!r} are one name to Spark")
+        parts, fields = aggregate_of(name, monoid)
+        found.append(Aggregate(name, tuple(_part(*each, columns, types) for each in parts), fields))
+    unknown = types.keys() - {part.name for aggregate in found for part in aggregate.parts}
+    if unknown:
+        raise RollingError(f"types= names no aggregate: {sorted(unknown)}")
+    twice = unread([part for aggregate in found for part in aggregate.parts])
+    if twice:
+        raise RollingError(f"aggregates: {twice} name both a field of Fields and an aggregate; rename one")
+    return tuple(found)
+
+
+def _part(name: str, monoid: Monoid, columns: Columns, types: dict[str, sql.DataType | str]) -> Part:
+    traits = traits_of(monoid)
+    if not monoid.fields and not traits.of_rows:
+        raise RollingError(
+            f"aggregate {name!r}: {monoid!r} names no column: write for example Max('amount'), "
+            "or from_function(..., field='amount')"
+        )
+    inputs = tuple(columns.find(field, f"aggregate {name!r}") for field in monoid.fields)
+    if traits.presence:
+        inputs = tuple(replace(each, presence=True) for each in inputs)
+    known = result_type(name, monoid, inputs)
+    if name in types:
+        known = check_result_type(name, types[name])
+    if known is None:
+        raise RollingError(
+            f"aggregate {name!r}: the type of the results of {monoid!r} cannot be known: "
+            f"give it, as in types={{{name!r}: 'double'}}"
+        )
+    return Part(name, monoid, inputs, known)
+
+
+def _check_windows(plan: Plan) -> None:
+    """Makes each window once, for what it refuses."""
+    for program in plan.programs():
+        policy = without_nulls(plan.frame.policy, program.monoid)
+        try:
+            window = AmortizedMTA(program.monoid, policy, page_size=plan.page_size)
+        except (TypeError, ValueError) as error:
+            raise RollingError(str(error)) from error
+        window.close()
+
+
+def _pickle(value: Any) -> bytes:
+    pickled: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
+    return pickled
+
+
+def _check_pickles(plan: Plan, aggregates: Mapping[str, Monoid]) -> None:
+    try:
+        _pickle(plan)
+        return
+    except Exception as error:
+        for name, monoid in aggregates.items():
+            try:
+                _pickle(monoid)
+            except Exception as cause:
+                raise RollingError(
+                    f"aggregate {name!r}: {monoid!r} cannot be sent to the executors: {cause}"
+                ) from cause
+        raise RollingError(
+            f"policy={plan.frame.policy!r} cannot be sent to the executors: {error}"
+        ) from error

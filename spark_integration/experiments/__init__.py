@@ -1,1 +1,0 @@
-"""Experiments with Spark that take longer than a benchmark and have a figure as their result."""

@@ -1,0 +1,1 @@
+"""A task: a sorted partition, streamed through windows."""

@@ -1,0 +1,78 @@
+"""Rows out of a task: those of a chunk with their aggregates behind them, as soon as these are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from mta.monoids.base import Array
+from spark_integration.aggregates.results import Results
+from spark_integration.partition.blame import Blame
+from spark_integration.partition.chunks import Chunk
+from spark_integration.partition.peers import Peers
+
+
+class Appender:
+    """Puts the columns of results behind those of the rows."""
+
+    def __init__(self, results: Results, blame: Blame) -> None:
+        self._results, self._blame = results, blame
+
+    def appended(
+        self, chunk: Chunk, start: int, stop: int, results: Mapping[str, Any]
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows start to stop of a chunk."""
+        if start == stop:
+            return
+
+        def columns_of(first: int, last: int) -> list[pa.Array]:
+            return self._results.columns({name: part[first:last] for name, part in results.items()})
+
+        columns = self._blame.attempt(chunk, start, stop, columns_of)
+        for batch, first in chunk.slices(start, stop):
+            yield self._joined(batch, [column.slice(first - start, batch.num_rows) for column in columns])
+
+    def repeated(
+        self, batches: Iterable[pa.RecordBatch], result: Mapping[str, Any]
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches whose rows all have one result."""
+        columns = self._results.columns(result)
+        for batch in batches:
+            yield self._joined(batch, [_repeated(column, batch.num_rows) for column in columns])
+
+    def _joined(self, batch: pa.RecordBatch, columns: list[pa.Array]) -> pa.RecordBatch:
+        schema = pa.schema([*batch.schema, *self._results.fields])
+        return pa.RecordBatch.from_arrays([*batch.columns, *columns], schema=schema)
+
+
+class Emitter:
+    """Sorted rows, chunk by chunk. With a `spool` for those that wait, rows of one time have one result."""
+
+    def __init__(self, appender: Appender, spool: Callable[[], Path] | None) -> None:
+        self._appender = appender
+        self._peers = None if spool is None else Peers(spool)
+
+    def emitted(
+        self, chunk: Chunk, changed: Array, times: Array | None, results: Mapping[str, Any], last: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows that have their result now; `changed` marks the first rows of groups."""
+        if self._peers is None:
+            yield from self._appender.appended(chunk, 0, chunk.rows, results)
+            return
+        assert times is not None
+        released, stop, spread = self._peers.settle(chunk, changed, times, results, last)
+        if released is not None:
+            yield from self._appender.repeated(self._peers.release(), released)
+        yield from self._appender.appended(chunk, 0, stop, spread)
+        self._peers.hold(chunk, stop)
+
+    def close(self) -> None:
+        if self._peers is not None:
+            self._peers.close()
+
+
+def _repeated(column: pa.Array, count: int) -> pa.Array:
+    return column if count == 1 else pa.repeat(column[0], count)

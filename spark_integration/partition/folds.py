@@ -1,0 +1,163 @@
+"""Results of whole groups at once: many groups of a chunk, each over and done with in it, need no window."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from mta.core.folds import window_folds
+from mta.core.limits import Limits
+from mta.core.states import NOTHING, ColumnLayout, Layout, Run
+from mta.monoids.base import Array, Columns
+from mta.monoids.columns import alike
+from mta.times.boundaries import boundaries
+from mta.times.cuts import Side, cuts
+
+#: Windows up to so many rows are folded for all rows at once, by doubling.
+SHORT = 256
+
+#: Up to so many rows plain Python is faster than the fixed cost of NumPy's calls.
+FEW = 24
+
+
+def first_rows(starts: Array, count: int, times: Array | None, limits: Limits) -> Array:
+    """The first row of each row's window. Groups begin at `starts`; times never decrease within a group."""
+    lengths = np.diff(starts, append=count)
+    firsts = np.repeat(starts, lengths)
+    if limits.count is not None:
+        np.maximum(firsts, np.arange(count) - (limits.count - 1), out=firsts)
+    for span, side in limits.spans():
+        assert times is not None
+        np.maximum(firsts, _since(starts, lengths, times, span, side), out=firsts)
+    return firsts
+
+
+def _since(starts: Array, lengths: Array, times: Array, span: float, side: Side) -> Array:
+    """The first row of each row's window in time, which may be of a group before."""
+    if len(starts) > 1 and times.dtype.kind == "i":
+        together = _one_after_another(starts, lengths, times, span, side)
+        if together is not None:
+            return boundaries(together[0], together[1], side)
+    found = np.empty(len(times), dtype=np.int64)
+    for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
+        group = times[start : start + length]
+        found[start : start + length] = start + boundaries(group, cuts(group, span, side), side)
+    return found
+
+
+def _one_after_another(
+    starts: Array, lengths: Array, times: Array, span: float, side: Side
+) -> tuple[Array, Array] | None:
+    """Times moved so that each group begins more than a window after the one before, and where windows begin.
+
+    None where that leaves 64 bits.
+    """
+    if span >= 2.0**62:
+        return None
+    ends = starts + lengths - 1
+    # the same window between whole times
+    whole = math.ceil(span) if side == "right" else math.floor(span)
+    gap = whole + 1
+    total = float(gap) * len(starts) + (times[ends].astype(float) - times[starts].astype(float)).sum()
+    if total >= 2.0**62:
+        return None
+    extents = times[ends] - times[starts] + gap
+    moves = np.cumsum(extents) - extents
+    moved = times - np.repeat(times[starts] - moves, lengths)
+    return moved, moved - whole
+
+
+def folds(layout: Layout, states: Run, starts: Array, firsts: Array) -> Run:
+    """For each row, the fold of rows firsts[row] to row."""
+    if not isinstance(layout, ColumnLayout):
+        return window_folds(layout, states, firsts, 0)
+    count = len(firsts)
+    if count <= FEW:
+        return _one_by_one(layout, states, firsts.tolist())
+    lengths = np.arange(1, count + 1) - firsts
+    longest = np.maximum.reduceat(lengths, starts)
+    if (longest <= SHORT).all():
+        return _doubled(layout, states, lengths)
+    parts = []
+    short = longest <= SHORT
+    # runs of groups that are alike
+    edges = np.flatnonzero(np.concatenate([[True], (short[1:] != short[:-1]) | ~short[1:]]))
+    bounds = [*starts[edges].tolist(), count]
+    for start, stop, few in zip(bounds, bounds[1:], short[edges].tolist(), strict=False):
+        part = layout.cut(states, start, stop)
+        if few:
+            parts.append(_doubled(layout, part, lengths[start:stop]))
+        else:
+            parts.append(window_folds(layout, part, firsts[start:stop] - start, 0))
+    return layout.concat(parts)
+
+
+def _one_by_one(layout: ColumnLayout, states: Run, firsts: list[int]) -> Run:
+    """Two stacks: suffix aggregates of the older part, and one aggregate of the rest."""
+    combine, items = layout.monoid.combine, layout.state_list(states)
+    found: list[Any] = []
+    older: list[Any] = []
+    boundary, younger = 0, NOTHING
+    for row, first in enumerate(firsts):
+        if first >= boundary:
+            boundary, younger = row + 1, NOTHING
+            older = layout.stack(layout.cut(states, first, boundary), NOTHING)
+            found.append(older[-1])
+            continue
+        younger = items[row] if younger is NOTHING else combine(younger, items[row])
+        found.append(combine(older[boundary - 1 - first], younger))
+    return layout.gather(found)
+
+
+def _doubled(layout: ColumnLayout, states: Run, lengths: Array) -> Run:
+    """Folds of the `lengths[row]` states up to each row, from blocks of 1, 2, 4 … states."""
+    rows = np.arange(len(lengths))
+    #: where the part that is folded already begins
+    begins = rows + 1
+    blocks = states
+    out: Columns | None = None
+    size = 1
+    longest = int(lengths.max())
+    while True:
+        chosen = np.flatnonzero(lengths & size)
+        if len(chosen):
+            older = layout.take(blocks, begins[chosen] - 1)
+            out = _prepended(layout, out, chosen, older, begins[chosen] <= chosen, len(rows))
+            begins[chosen] -= size
+        size *= 2
+        if size > longest:
+            assert out is not None
+            return out
+        half = size // 2
+        later = layout.combine(layout.cut(blocks, 0, len(rows) - half), layout.cut(blocks, half, len(rows)))
+        blocks = layout.concat([layout.cut(blocks, 0, half), later])
+
+
+def _prepended(
+    layout: ColumnLayout, out: Columns | None, rows: Array, older: Columns, begun: Array, count: int
+) -> Columns:
+    """Rows of `out` with `older` before them; `begun` says which of them hold anything yet."""
+    if out is None:
+        if len(rows) == count:
+            return tuple(np.array(column) for column in older)
+        out = tuple(np.zeros(count, dtype=column.dtype) for column in older)
+        begun = np.zeros(len(rows), dtype=bool)
+    fresh = np.flatnonzero(~begun)
+    out = _stored(out, rows[fresh], layout.take(older, fresh))
+    going = np.flatnonzero(begun)
+    if len(going):
+        where = rows[going]
+        both = layout.combine(layout.take(older, going), layout.take(out, where))
+        out = _stored(out, where, both)
+    return out
+
+
+def _stored(out: Columns, rows: Array, values: Columns) -> Columns:
+    stored: list[Any] = []
+    for column, part in zip(out, values, strict=True):
+        column, part = alike((column, part))
+        column[rows] = part
+        stored.append(column)
+    return tuple(stored)

@@ -1,0 +1,85 @@
+"""Where the key of a sorted partition changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mta.monoids.base import Array
+from spark_integration.aggregates.buffers import to_numpy, validity
+from spark_integration.aggregates.inputs import Input, real_numbers, whole_numbers
+from spark_integration.partition.chunks import Chunk
+
+
+class Keys:
+    """Where the key changes, within a chunk and from the chunk before it."""
+
+    def __init__(self, keys: Sequence[Input]) -> None:
+        self._keys = keys
+        self._last: dict[int, pa.Array] = {}
+
+    def changes(self, chunk: Chunk) -> Array:
+        """For each row, whether its key differs from the row's before it; true for the first row of all."""
+        changed = np.zeros(chunk.rows, dtype=bool)
+        for key in self._keys:
+            column = chunk.columns[key.index]
+            changed[1:] |= differences(column)
+            last = self._last.get(key.index)
+            if last is None or differences(pa.concat_arrays([last, column.slice(0, 1)]))[0]:
+                changed[0] = True
+            self._last[key.index] = column.slice(chunk.rows - 1)
+        return changed
+
+
+def differences(column: pa.Array) -> Array:
+    """For each row but the first, whether it is unlike the one before; null equals null, NaN equals NaN."""
+    count = len(column)
+    if count < 2:
+        return np.zeros(0, dtype=bool)
+    found = _value_differences(column)
+    if column.null_count:
+        valid = validity(column)
+        found = np.where(valid[1:] & valid[:-1], found, valid[1:] != valid[:-1])
+    return found
+
+
+def _value_differences(column: pa.Array) -> Array:
+    kind = column.type
+    if pa.types.is_null(kind):
+        return np.zeros(len(column) - 1, dtype=bool)
+    if pa.types.is_floating(kind):
+        values = real_numbers(column)
+        both_missing = np.isnan(values[1:]) & np.isnan(values[:-1])
+        found: Array = (values[1:] != values[:-1]) & ~both_missing
+        return found
+    if pa.types.is_integer(kind) or pa.types.is_date32(kind) or pa.types.is_boolean(kind):
+        values = whole_numbers(column)
+        unlike: Array = values[1:] != values[:-1]
+        return unlike
+    if pa.types.is_struct(kind):
+        found = np.zeros(len(column) - 1, dtype=bool)
+        for part in column.flatten():
+            found |= differences(part)
+        return found
+    if pa.types.is_nested(kind):
+        items = [_comparable(item) for item in column.to_pylist()]
+        return np.fromiter((a != b for a, b in pairwise(items)), bool, len(items) - 1)
+    different = pc.not_equal(column.slice(1), column.slice(0, len(column) - 1))
+    unequal: Array = to_numpy(pc.fill_null(different, False))
+    return unequal
+
+
+def _comparable(value: Any) -> Any:
+    """A value that equals another one just where Spark says so."""
+    if isinstance(value, float):
+        return "NaN" if value != value else value
+    if isinstance(value, dict):
+        return tuple((name, _comparable(item)) for name, item in value.items())
+    if isinstance(value, list):
+        return [_comparable(item) for item in value]
+    return value

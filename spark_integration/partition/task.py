@@ -1,0 +1,242 @@
+"""One task: a partition sorted by key and order comes in batch by batch, and goes out with its aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+
+from mta import AmortizedMTA, LogMTA
+from mta.baselines import DABA
+from mta.core.folds import join_results
+from mta.core.states import layout_of
+from mta.monoids.base import Array
+from mta.policies import Policy
+from spark_integration.aggregates.predicates import without_nulls
+from spark_integration.aggregates.programs import Program
+from spark_integration.aggregates.results import Results
+from spark_integration.call.plan import Plan
+from spark_integration.partition.blame import Blame
+from spark_integration.partition.chunks import Chunk, chunks
+from spark_integration.partition.emitter import Appender, Emitter
+from spark_integration.partition.folds import first_rows, folds
+from spark_integration.partition.group import SHORT_WINDOW, Group
+from spark_integration.partition.keys import Keys
+from spark_integration.partition.times import Times
+from spark_integration.running.hang_up import HangUp
+from spark_integration.running.messages import said_in_one_line
+from spark_integration.running.metering import Meter
+from spark_integration.running.storage import LEASE, TaskStorage
+
+
+def run(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What `mapInArrow` calls for a partition."""
+    meter = Meter(plan.metered)
+    hang_up = HangUp()
+    with (
+        hang_up.awaited() if TaskContext.get() is not None else nullcontext(),
+        said_in_one_line(plan.store),
+        TaskStorage(plan.store, plan.store_options) as storage,
+    ):
+        task = _Task(plan, storage, meter)
+        try:
+            yield from meter.attach(task.rows(batches), task.close)
+        except MemoryError as error:
+            if plan.algorithm != "daba":
+                raise
+            raise MemoryError(
+                'the window no longer fits in the memory of a Python worker: algorithm="daba" keeps all of '
+                'it there. Use algorithm="amta" with store="rocksdb" or the URL of a store, whose memory '
+                "does not grow with the window"
+            ) from error
+        finally:
+            hang_up.cleaning = True
+            task.close()
+
+
+class _Task:
+    def __init__(self, plan: Plan, storage: TaskStorage, meter: Meter) -> None:
+        self._plan, self._storage, self._meter = plan, storage, meter
+        self._programs = plan.programs()
+        self._blame = Blame(plan.keys, plan.order)
+        self._keys = Keys(plan.keys)
+        self._clock = plan.frame.clock
+        appender = Appender(Results(plan.aggregates, plan.zone), self._blame)
+        self._emitter = Emitter(appender, storage.spool if plan.frame.peers else None)
+        wanted = {source.index for program in self._programs for source in program.inputs}
+        wanted |= {key.index for key in plan.keys}
+        if self._clock is not None:
+            wanted.add(plan.order[0].index)
+        self._wanted = sorted(wanted)
+        #: the policy of each program's windows
+        self._policies = [without_nulls(plan.frame.policy, program.monoid) for program in self._programs]
+        #: the windows of the group that goes on in the next chunk
+        self._open: list[Any] = []
+        #: rows that they took in
+        self._taken = 0
+        self._kind: int | None = None
+        self._first = True
+
+    def close(self) -> None:
+        """Closes the windows, which deletes their pages."""
+        self._close_windows()
+        self._emitter.close()
+
+    def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for chunk, last in chunks(batches, self._wanted):
+            yield from self._chunk(chunk, last)
+
+    def _chunk(self, chunk: Chunk, last: bool) -> Iterator[pa.RecordBatch]:
+        times = self._times(chunk)
+        changed = self._keys.changes(chunk)
+        if not self._plan.keys:
+            changed[0] = self._first
+        if times is not None:
+            changed[1:] |= times.kind_changes()
+            changed[0] |= times.kind_at(0) != self._kind
+            self._kind = times.kind_at(chunk.rows - 1)
+        changed[0] |= self._first
+        self._first = False
+        stamps = None if times is None else times.values
+        results = self._slide(chunk, changed, stamps, last)
+        self._meter.add("rows", chunk.rows)
+        yield from self._emitter.emitted(chunk, changed, stamps, results, last)
+
+    def _times(self, chunk: Chunk) -> Times | None:
+        clock = self._clock
+        if clock is None:
+            return None
+        column = chunk.columns[self._plan.order[0].index]
+        return self._blame.attempt(
+            chunk, 0, chunk.rows, lambda start, stop: Times(column.slice(start, stop - start), clock)
+        )
+
+    def _values(self, chunk: Chunk, program: Program) -> Any:
+        def values_of(start: int, stop: int) -> Any:
+            count = stop - start
+            return program.values({i: each.slice(start, count) for i, each in chunk.columns.items()}, count)
+
+        return self._blame.attempt(chunk, 0, chunk.rows, values_of)
+
+    # -- windows ----------------------------------------------------------------------------------------
+
+    def _slide(self, chunk: Chunk, changed: Array, times: Array | None, last: bool) -> dict[str, Any]:
+        """A result for each row of a chunk; the last group stays open unless it is the last chunk."""
+        starts = np.flatnonzero(changed)
+        going = int(starts[0]) if len(starts) else chunk.rows  # rows of the group that was open
+        # where the group starts that stays open
+        opened = chunk.rows if last or not len(starts) else int(starts[-1])
+        parts: list[list[Any]] = [[] for _ in self._programs]
+        values = [self._values(chunk, program) for program in self._programs]
+        if going:
+            self._advance(chunk, parts, values, times, 0, going)
+        if going < chunk.rows or last:
+            self._close_windows()
+        whole = starts[starts < opened]
+        if len(whole):
+            self._whole(chunk, parts, values, times, whole, opened)
+        if opened < chunk.rows:
+            self._open = [self._group(*pair) for pair in zip(self._programs, self._policies, strict=True)]
+            self._advance(chunk, parts, values, times, opened, chunk.rows)
+        results: dict[str, Any] = {}
+        for found in parts:
+            results.update(join_results(found))
+        return results
+
+    def _close_windows(self) -> None:
+        for window in self._open:
+            self._meter.add("evictions", self._taken - len(window))
+            if isinstance(window, Group):
+                if window.window is not None:
+                    asked, hits = window.window.pages_read
+                    self._meter.add("cache_hits", hits)
+                    self._meter.add("cache_misses", asked - hits)
+                window.close()
+        self._open = []
+        self._taken = 0
+
+    def _group(self, program: Program, policy: Policy) -> Any:
+        if self._plan.algorithm == "daba":
+            return DABA(program.monoid, policy)
+        most = min(SHORT_WINDOW, self._plan.page_size or SHORT_WINDOW)
+        return Group(program, policy, lambda: self._window(program, policy), most)
+
+    def _window(self, program: Program, policy: Policy) -> Any:
+        kind = LogMTA if self._plan.algorithm == "lmta" else AmortizedMTA
+        self._meter.add("windows", 1)
+        return kind(
+            program.monoid,
+            policy,
+            store=self._meter.metered(self._storage.store),
+            name=self._storage.next_name(),
+            page_size=self._plan.page_size,
+            lease=LEASE,
+        )
+
+    def _advance(
+        self,
+        chunk: Chunk,
+        parts: list[list[Any]],
+        values: list[Any],
+        times: Array | None,
+        start: int,
+        stop: int,
+    ) -> None:
+        """The open windows take rows start to stop."""
+        self._taken += stop - start
+        for program, window, found, given in zip(self._programs, self._open, parts, values, strict=True):
+
+            def slide(
+                first: int, last: int, program: Any = program, window: Any = window, given: Any = given
+            ) -> Any:
+                stamps = None if times is None else times[first:last]
+                rows = program.cut(given, first, last)
+                if isinstance(window, Group):
+                    return window.slide(rows, stamps, last - first)
+                return window.slide(rows, stamps)
+
+            found.append(self._blame.attempt(chunk, start, stop, slide, repeatable=not self._plan.row_by_row))
+
+    def _whole(
+        self,
+        chunk: Chunk,
+        parts: list[list[Any]],
+        values: list[Any],
+        times: Array | None,
+        starts: Array,
+        stop: int,
+    ) -> None:
+        """Groups that begin and end in the chunk, from the first of `starts` to `stop`."""
+        for program, policy, found, given in zip(self._programs, self._policies, parts, values, strict=True):
+
+            def results(
+                first: int, last: int, program: Any = program, policy: Any = policy, given: Any = given
+            ) -> list[Any]:
+                # of the groups that rows first to last are in, up to the last one
+                inside = starts[(starts < last) & (np.append(starts[1:], stop) > first)]
+                return self._results_of(program, policy, given, times, inside, last)
+
+            begin = int(starts[0])
+            found += self._blame.attempt(chunk, begin, stop, results)
+
+    def _results_of(
+        self, program: Program, policy: Policy, given: Any, times: Array | None, starts: Array, stop: int
+    ) -> list[Any]:
+        if self._plan.row_by_row:
+            ends = [*starts[1:].tolist(), stop]
+            return [
+                DABA(program.monoid, policy).slide(
+                    program.cut(given, start, end), None if times is None else times[start:end]
+                )
+                for start, end in zip(starts.tolist(), ends, strict=True)
+            ]
+        begin = int(starts[0])
+        layout = layout_of(program.monoid)
+        states = layout.lift(layout.elements(program.cut(given, begin, stop)))
+        stamps = None if times is None else times[begin:stop]
+        firsts = first_rows(starts - begin, stop - begin, stamps, policy.limits())
+        return [layout.lower(folds(layout, states, starts - begin, firsts))]

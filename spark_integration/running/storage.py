@@ -1,0 +1,158 @@
+"""Where the windows of one task attempt keep their pages, and how nothing of it stays behind."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote, unquote, urlsplit
+
+from pyspark import TaskContext
+
+from mta.durability.owners import surely_dead, this_process
+from spark_integration.running.notes import Note, sweep
+from stores import StoreError, open_store, store_class
+
+#: Pages of a killed attempt may be cleared away by `mta gc` after so many seconds without a write.
+LEASE = 3600.0
+
+#: Stands for the embedded store in a directory of Spark's own.
+EMBEDDED = "rocksdb"
+
+#: How the directories of embedded stores begin.
+PREFIX = "mta-rolling"
+
+#: How Spark's local directories of an executor begin.
+_OF_EXECUTOR = "blockmgr-"
+
+
+class TaskStorage:
+    """A store for one task attempt, opened when the first page needs it."""
+
+    def __init__(self, url: str, options: Mapping[str, Any]) -> None:
+        self._directory: Path | None = None
+        base = embedded_in(url)
+        self._root = base if base is not None and base.parts else _local_directory()
+        for directory in _beside(self._root):
+            clear_leftovers(directory)
+        if base is None:
+            self.store = open_store(url, **options)
+        else:
+            self._directory = self._root / _directory_name()
+            self.store = open_store(embedded_at(url, self._directory), **options)
+        self._name = _task_name()
+        self._windows = 0
+        #: of a server, which knows nothing of the end of a process
+        self._noted_url = url if base is None and not self.store.local else None
+        self._note: Note | None = None
+
+    def next_name(self) -> str:
+        """A name that no other window has, of this attempt or any other."""
+        if self._noted_url is not None and self._note is None:
+            self._note = Note(self._noted_url, self._name)
+            sweep(self.store, self._noted_url)
+        self._windows += 1
+        return f"{self._name}/{self._windows}"
+
+    def spool(self) -> Path:
+        """A file to keep rows in for a while; whoever asks for it removes it."""
+        return spool_file(self._root)
+
+    def close(self) -> None:
+        self.store.close()
+        if self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # a store that fails may have kept pages, for whoever comes when this process is gone
+        if self._note is not None and not isinstance(error, StoreError):
+            self._note.remove()
+        self.close()
+
+
+def embedded_in(url: str) -> Path | None:
+    """The directory that embedded stores are made in, one for each process; an empty path for Spark's own.
+
+    None for a store that many processes may have open, such as that of a server.
+    """
+    if url == EMBEDDED:
+        return Path()
+    return Path(unquote(urlsplit(url).path)) if store_class(url).exclusive else None
+
+
+def embedded_at(url: str, directory: Path) -> str:
+    """The URL of an embedded store of the same kind, and with the same options, in another directory."""
+    scheme, _, _, query, _ = urlsplit(url if url != EMBEDDED else f"{EMBEDDED}:")
+    return f"{scheme}://{quote(str(directory))}{'?' if query else ''}{query}"
+
+
+def spool_file(directory: Path | None = None) -> Path:
+    """A new file in a directory, by default Spark's own; if it is left, it is cleared away as windows are."""
+    directory = directory or _local_directory()
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory / f"{_directory_name()}.arrow"
+
+
+def _local_directory() -> Path:
+    """A directory of this executor that Spark removes when it ends."""
+    for directory in os.environ.get("SPARK_LOCAL_DIRS", "").split(","):
+        if directory and os.access(directory, os.W_OK):
+            return Path(directory)
+    return Path(tempfile.gettempdir())
+
+
+def _beside(root: Path) -> list[Path]:
+    """The directory, and those beside it if it is an executor's: one that was killed had another."""
+    if not root.name.startswith(_OF_EXECUTOR):
+        return [root]
+    with suppress(OSError):
+        return list(root.parent.glob(f"{_OF_EXECUTOR}*"))
+    return [root]
+
+
+def _directory_name() -> str:
+    host, pid, start = this_process()
+    return f"{PREFIX}-{_short(host)}-{pid}-{start}-{secrets.token_hex(4)}"
+
+
+def _short(text: str) -> str:
+    return blake2b(text.encode(), digest_size=4).hexdigest()
+
+
+def clear_leftovers(root: Path) -> None:
+    """Removes what killed workers of this host have left in a directory."""
+    host = this_process()[0]
+    with suppress(OSError):
+        for path in root.glob(f"{PREFIX}-{_short(host)}-*"):
+            parts = path.name.split("-")
+            if (
+                parts[3].isdigit()
+                and parts[4].isdigit()
+                and surely_dead((host, int(parts[3]), int(parts[4])))
+            ):
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
+
+
+def _task_name() -> str:
+    """Application, stage, partition and attempt for people to read, and chance so that it never repeats."""
+    context = TaskContext.get()
+    if context is None:
+        return f"spark/{secrets.token_hex(8)}"
+    application = context.getLocalProperty("spark.app.id") or "app"
+    place = f"{context.stageId()}.{context.partitionId()}.{context.taskAttemptId()}"
+    return f"spark/{application[:80]}/{place}/{secrets.token_hex(4)}"

@@ -1,0 +1,73 @@
+"""The documents of a collection, as the client's own calls have them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from couchbase.exceptions import DocumentNotFoundException
+from couchbase.kv_range_scan import PrefixScan
+from couchbase.options import (
+    AppendOptions,
+    ExistsMultiOptions,
+    GetMultiOptions,
+    GetOptions,
+    InsertOptions,
+    RemoveMultiOptions,
+    RemoveOptions,
+    ReplaceOptions,
+    ScanOptions,
+    UpsertMultiOptions,
+)
+
+from stores.couchbase.connection import Connection
+
+
+class Documents:
+    """The documents of a collection, for one try: each request may take the time that is left."""
+
+    def __init__(self, connection: Connection, timeout: float, durable: Mapping[str, Any]) -> None:
+        self.connection = connection
+        self._collection = connection.collection
+        self._timeout = {"timeout": timedelta(seconds=timeout)}
+        self._writing = {**self._timeout, **durable}
+
+    def get(self, key: str) -> tuple[bytes, int] | None:
+        """A document and its CAS."""
+        try:
+            result = self._collection.get(key, GetOptions(**self._timeout))
+        except DocumentNotFoundException:
+            return None
+        return result.value, result.cas
+
+    def insert(self, key: str, value: bytes, **settings: Any) -> None:
+        self._note(self._collection.insert(key, value, InsertOptions(**self._writing, **settings)))
+
+    def replace(self, key: str, value: bytes, cas: int, **settings: Any) -> None:
+        options = ReplaceOptions(cas=cas, **self._writing, **settings)
+        self._note(self._collection.replace(key, value, options))
+
+    def remove(self, key: str, cas: int) -> None:
+        self._note(self._collection.remove(key, RemoveOptions(cas=cas, **self._writing)))
+
+    def append(self, key: str, value: bytes) -> None:
+        self._collection.binary().append(key, value, AppendOptions(**self._writing))
+
+    def get_multi(self, keys: list[str]) -> Any:
+        return self._collection.get_multi(keys, GetMultiOptions(**self._timeout))
+
+    def exists_multi(self, keys: list[str]) -> Any:
+        return self._collection.exists_multi(keys, ExistsMultiOptions(**self._timeout))
+
+    def remove_multi(self, keys: list[str]) -> Any:
+        return self._collection.remove_multi(keys, RemoveMultiOptions(**self._writing))
+
+    def upsert_multi(self, items: dict[str, bytes], **settings: Any) -> Any:
+        return self._collection.upsert_multi(items, UpsertMultiOptions(**self._writing, **settings))
+
+    def scan(self, prefix: str, **settings: Any) -> Any:
+        return self._collection.scan(PrefixScan(prefix), ScanOptions(ids_only=True, **settings))
+
+    def _note(self, result: Any) -> None:
+        self.connection.note([result])

@@ -1,0 +1,82 @@
+"""What the errors of Redis mean: that a call has failed for good, or that it is worth another try."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import redis
+from redis.exceptions import (
+    AskError,
+    AuthenticationError,
+    AuthorizationError,
+    ClusterCrossSlotError,
+    ClusterDownError,
+    MovedError,
+    NoPermissionError,
+    ReadOnlyError,
+    RedisClusterException,
+    RedisError,
+    ResponseError,
+    TryAgainError,
+)
+
+from stores.errors import StoreConfigError, StoreError, StoreFull, StoreUnavailable
+from stores.patience import Budget
+from stores.redis.server import AllBusy, TooFewReplicas
+
+# Beside lost connections: replies of a server that fails over or moves slots.
+PASSING = (ReadOnlyError, AskError, ClusterDownError, MovedError, TryAgainError)
+PASSING_REPLIES = ("NOREPLICAS", "BUSY ", "UNBLOCKED", "WAIT cannot be used with replica")
+
+
+@dataclass(frozen=True)
+class RedisFailures:
+    """Of the store at a URL, which has no password in it."""
+
+    url: str
+    cluster: bool
+
+    errors = (RedisError, RedisClusterException, TooFewReplicas, AllBusy)
+
+    def final(self, call: str, error: Exception) -> StoreError | None:
+        url, text = self.url, str(error)
+        scheme = url.partition("+")[0].partition(":")[0]
+        if isinstance(error, (AuthenticationError, AuthorizationError, NoPermissionError)):
+            return StoreConfigError(f"{call}: {url} refuses this user or password: {text}")
+        if "CERTIFICATE_VERIFY_FAILED" in text:
+            return StoreConfigError(
+                f"{call}: {url} has a certificate that is not trusted: {text}; see ssl_ca_certs"
+            )
+        if isinstance(error, redis.OutOfMemoryError) or "OOM command" in text:  # the latter from Lua
+            return StoreFull(f"{call}: {url} is out of memory: raise maxmemory, or delete windows")
+        if "MISCONF" in text:
+            return StoreFull(f"{call}: {url} cannot write to its disk: make room there")
+        if isinstance(error, (AskError, ClusterCrossSlotError)) and not self.cluster:
+            return StoreConfigError(f"{call}: {url} is a node of a cluster: open it as {scheme}+cluster://")
+        if "cluster support disabled" in text:
+            return StoreConfigError(f"{call}: {url} is not a cluster: open it as {scheme}://")
+        if isinstance(error, ResponseError) and not _passes(error):
+            return StoreError(f"{call}: {url} replied: {text}")
+        return None
+
+    def gave_up(self, call: str, error: Exception, budget: Budget) -> StoreError:
+        url, spent, text = self.url, budget.spent(), str(error).rstrip(".")
+        if isinstance(error, ReadOnlyError):
+            return StoreFull(f"{call}: {url} is read-only after {spent}: connect to the primary")
+        if isinstance(error, AllBusy):
+            return StoreUnavailable(
+                f"{call}: {url}: {text} after {spent}: give max_connections as many as there are threads"
+            )
+        if isinstance(error, TooFewReplicas):
+            return StoreUnavailable(
+                f"{call}: {url}: {text} after {spent}. The primary has it, but may lose it; repeat the call "
+                "when the replicas are back, or open the store with a smaller min_replicas"
+            )
+        return StoreUnavailable(
+            f"{call}: {url} did not answer after {spent}: {text}. "
+            "Check that the server runs and can be reached; patience gives it more time"
+        )
+
+
+def _passes(error: ResponseError) -> bool:
+    return isinstance(error, PASSING) or str(error).startswith(PASSING_REPLIES)

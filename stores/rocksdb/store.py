@@ -1,0 +1,249 @@
+"""The store itself: which keys its calls read and write, and what stands in their way."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, ClassVar, TypeVar
+from urllib.parse import quote, unquote
+
+import rocksdict
+
+from stores.base import Store, Token, new_token
+from stores.errors import Conflict, StoreConfigError, StoreError, StoreFull, StoreUnavailable
+from stores.names import check_key, check_name, page_key
+from stores.patience import Budget, Patience, Patient
+from stores.rocksdb.database import Database
+from stores.rocksdb.directory import InUse
+from stores.rocksdb.layout import PAGE, ROOT, scan
+from stores.rocksdb.sharing import Forked, enter, leave
+from stores.urls import parse_bool, parse_number, split_url, within
+
+T = TypeVar("T")
+
+TOKEN_BYTES = 16
+BATCH_BYTES = 2 << 20
+LIST_CHUNK = 1000
+
+READ_ONLY = ("Read-only file system", "Permission denied", "Operation not permitted")
+FULL = ("No space left on device", "Disk quota exceeded", "File too large", "Writer has previous error")
+
+
+@dataclass(frozen=True)
+class OpeningFailures:
+    """What keeps a process from a directory."""
+
+    directory: str
+
+    errors = (InUse, Forked)
+
+    def final(self, call: str, error: Exception) -> StoreError | None:
+        if isinstance(error, InUse):
+            return None
+        return StoreUnavailable(
+            f"{call}: the directory {self.directory} was open when this process was forked: close the store "
+            "before a fork, or start processes by spawn"
+        )
+
+    def gave_up(self, call: str, error: Exception, budget: Budget) -> StoreError:  # noqa: ARG002
+        return StoreUnavailable(
+            f"{call}: the directory {self.directory} is open in another process ({budget.spent()}): close it "
+            "there, wait longer by patience=, or use another directory"
+        )
+
+
+class RocksDBStore(Store):
+    """`rocksdb:///var/lib/windows`. A relative directory, `rocksdb:directory`, is made absolute at once.
+
+    The database is made by the first call that needs it. One process at a time can have it open.
+
+    >>> import tempfile
+    >>> from stores import open_store
+    >>> with tempfile.TemporaryDirectory() as directory, open_store(f"rocksdb://{directory}") as store:
+    ...     store.put_many({"key": b"value"})
+    ...     store.get_many(["key"])
+    [b'value']
+    """
+
+    exclusive = True
+    #: patience: seconds that a call waits for another process to close the directory
+    #: create: whether the first call makes a database where there is none
+    known_options: ClassVar[dict[str, Callable[[Any], Any]]] = {
+        "patience": within(parse_number, 0),
+        "create": parse_bool,
+    }
+
+    def __init__(self, url: str, **options: Any) -> None:
+        super().__init__(url, **options)
+        self._create: bool = self._options.get("create", True)
+        parts = split_url(url)
+        if parts.netloc or not parts.path:
+            raise StoreConfigError(
+                "expected a URL such as rocksdb:///absolute/directory or rocksdb:relative/directory"
+            )
+        self._directory = os.path.realpath(unquote(parts.path))
+        self._url = f"rocksdb://{quote(self._directory)}"
+        self._patient = Patient(
+            Patience.of(self._options, 0.0), OpeningFailures(self._directory), self._check_open
+        )
+
+    # Pages
+
+    def _put_many(self, items: list[tuple[str, bytes]]) -> None:
+        batch, size = rocksdict.WriteBatch(raw_mode=True), 0
+        for key, value in items:
+            batch.put(_page(key), value)
+            size += len(value)
+            if size >= BATCH_BYTES:
+                self._put(batch, size)
+                batch, size = rocksdict.WriteBatch(raw_mode=True), 0
+        self._put(batch, size)
+
+    def _put(self, batch: Any, size: int) -> None:
+        self._call("put_many", lambda database: database.put(batch, size))
+
+    def _get_many(self, keys: list[str]) -> list[bytes | None]:
+        wanted = [_page(key) for key in keys]
+        return self._call("get_many", lambda database: list(database.rocks.get(wanted)))
+
+    def _delete_many(self, keys: list[str]) -> None:
+        batch = rocksdict.WriteBatch(raw_mode=True)
+        for key in keys:
+            batch.delete(_page(key))
+        self._call("delete_many", lambda database: database.delete(batch))
+
+    def _delete_range(self, prefix: str, start: int, stop: int) -> None:
+        first, end = _page(page_key(prefix, start)), _page(page_key(prefix, stop))
+        self._call("delete_range", lambda database: database.delete_range(first, end))
+
+    def _list_keys(self, prefix: str) -> Iterator[str]:
+        return self._scan("list_keys", PAGE, prefix, check_key)
+
+    # Roots
+
+    def _read_root(self, name: str) -> tuple[bytes, Token] | None:
+        return _data_and_token(self._call("read_root", lambda database: database.rocks.get(_root(name))))
+
+    def _read_roots(self, names: list[str]) -> list[tuple[bytes, Token] | None]:
+        keys = [_root(name) for name in names]
+        return list(map(_data_and_token, self._call("read_roots", lambda database: database.rocks.get(keys))))
+
+    def _swap_root(self, name: str, data: bytes, expected_token: Token | None) -> Token:
+        token = new_token()
+
+        def swap(database: Database) -> None:
+            with database.swapping:
+                stored = database.rocks.get(_root(name))
+                if _token(stored) != expected_token:
+                    raise Conflict(name)
+                database.commit([(_root(name), stored, token + data)])
+
+        self._call("swap_root", swap)
+        return token
+
+    def _delete_root(self, name: str, expected_token: Token) -> None:
+        def delete(database: Database) -> None:
+            with database.swapping:
+                stored = database.rocks.get(_root(name))
+                if _token(stored) not in (None, expected_token):
+                    raise Conflict(name)
+                if stored is not None:
+                    database.commit([(_root(name), stored, None)])
+
+        self._call("delete_root", delete)
+
+    def _delete_roots(self, expected_tokens: dict[str, Token]) -> list[str]:
+        def delete(database: Database) -> list[str]:
+            with database.swapping:
+                stored = {name: database.rocks.get(_root(name)) for name in expected_tokens}
+                there = {name: root for name, root in stored.items() if root is not None}
+                kept = [name for name, root in there.items() if _token(root) != expected_tokens[name]]
+                for name in kept:
+                    del there[name]
+                database.commit([(_root(name), root, None) for name, root in there.items()])
+                return kept
+
+        return self._call("delete_roots", delete)
+
+    def _list_roots(self, prefix: str) -> Iterator[str]:
+        return self._scan("list_roots", ROOT, prefix, check_name)
+
+    def _scan(self, call: str, kind: bytes, prefix: str, check: Callable[[object], str]) -> Iterator[str]:
+        first = start = kind + prefix.encode()
+
+        def some(database: Database) -> list[bytes]:
+            # No iterator outlives this call, since an iterator keeps the directory locked after close().
+            return [entry.key() for entry in islice(scan(database.rocks, first, start), LIST_CHUNK)]
+
+        while keys := self._call(call, some):
+            for key in keys:
+                found = _found(key[len(kind) :], check)
+                if found is not None:
+                    yield found
+            start = keys[-1] + b"\0"
+            self._check_open(call)
+
+    # Life
+
+    def _call(self, call: str, action: Callable[[Database], T]) -> T:
+        caller = threading.get_ident()
+        try:
+            try:
+                return action(self._patient.call(call, lambda _: self._enter(call, caller)))
+            finally:
+                leave(self._directory, caller)
+        except StoreError:
+            raise
+        except Exception as error:
+            if type(error) is not Exception and not isinstance(error, OSError):
+                raise  # rocksdict raises plain exceptions; anything else is a mistake of ours
+            raise self._explained(call, str(error)) from error
+
+    def _enter(self, call: str, caller: int) -> Database:
+        return enter(self._directory, self._create, (self, caller), lambda: self._check_open(call))
+
+    def _explained(self, call: str, text: str) -> StoreError:
+        where = f"{call}: the directory {self._directory}"
+        if any(reason in text for reason in FULL):
+            return StoreFull(f"{where} takes no more data: make room and open the store again ({text})")
+        if any(reason in text for reason in READ_ONLY):
+            return StoreFull(f"{where} cannot be written by this user: {text}")
+        return StoreError(f"{where}: {text}")
+
+    def close(self) -> None:
+        """Closing again ends what an interrupt left undone."""
+        self._closed = True
+        self._close()
+
+    def _close(self) -> None:
+        try:
+            leave(self._directory, self, threading.get_ident())
+        except Exception as error:  # of what was put since the last root, nothing counted yet
+            raise self._explained("close", str(error)) from error
+
+
+def _page(key: str) -> bytes:
+    return PAGE + key.encode()
+
+
+def _root(name: str) -> bytes:
+    return ROOT + name.encode()
+
+
+def _data_and_token(stored: bytes | None) -> tuple[bytes, Token] | None:
+    return None if stored is None else (stored[TOKEN_BYTES:], stored[:TOKEN_BYTES])
+
+
+def _token(stored: bytes | None) -> bytes | None:
+    return None if stored is None else stored[:TOKEN_BYTES]
+
+
+def _found(stored: bytes, check: Callable[[object], str]) -> str | None:
+    """A key or name, or None if no store could have put it there."""
+    try:
+        return check(stored.decode())
+    except ValueError:
+        return None

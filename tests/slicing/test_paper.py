@@ -1,0 +1,154 @@
+"""What the paper shows: figure 2's sessions, figure 4's cases, and how much is done a tuple."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import plain_windows
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from plain_windows import windows
+from window_kinds import sessions, sliding, tumbling
+
+from mta import monoids
+from mta.slicing import Session, Slicer, Sliding, Tumbling
+
+
+class Counting:
+    """A monoid of sums that counts its combines."""
+
+    def __init__(self) -> None:
+        self.combines = 0
+        self.monoid = monoids.from_function(self._add, 0, name="sum", commutes=True)
+
+    def _add(self, older: int, younger: int) -> int:
+        self.combines += 1
+        return older + younger
+
+
+def slices_of(slicer: Slicer) -> list[tuple[Any, Any, Any]]:
+    (stream,) = slicer._streams.values()
+    return [(each.first, each.last, each.state) for each in stream.book.slices]
+
+
+@pytest.mark.parametrize("queries", [1, 20, 1000])
+def test_a_tuple_in_order_is_one_combine_whatever_the_number_of_queries(queries: int) -> None:
+    counting = Counting()
+    lengths = {f"q{n}": Tumbling(1000 + n) for n in range(queries)}
+    slicer = Slicer(counting.monoid, {**lengths, "visit": Session(50)})
+    for time in range(900):
+        slicer.insert(1, time=time)
+    # the first tuple is the slice's state as it is
+    assert counting.combines == 899
+    assert slicer.slices == 1
+
+
+def test_figure_2_sessions_of_several_gaps_take_the_slices_of_the_smallest() -> None:
+    gaps = (3, 5, 6, 7)
+    times = [0, 1, 2, 6, 7, 13, 14, 20, 28, 29]
+    all_gaps = Slicer(monoids.Sum(), {f"gap {gap}": Session(gap) for gap in gaps})
+    smallest = Slicer(monoids.Sum(), {"gap 3": Session(3)})
+    for slicer in (all_gaps, smallest):
+        for time in times:
+            slicer.insert(1, time=time)
+    assert slices_of(all_gaps) == slices_of(smallest)
+    assert [first for first, _, _ in slices_of(smallest)] == [0, 6, 13, 20, 28]
+    results = all_gaps.watermark(100)
+    sessions = {gap: [(r.start, r.end, r.value) for r in results if r.query == f"gap {gap}"] for gap in gaps}
+    assert sessions == {
+        3: [(0, 5, 3), (6, 10, 2), (13, 17, 2), (20, 23, 1), (28, 32, 2)],
+        5: [(0, 12, 5), (13, 19, 2), (20, 25, 1), (28, 34, 2)],
+        6: [(0, 26, 8), (28, 35, 2)],
+        7: [(0, 27, 8), (28, 36, 2)],
+    }
+
+
+@pytest.mark.parametrize(
+    ("case", "time", "expected"),
+    [
+        ("1.1 inside a session", 11, [(10, 12, 103), (20, 22, 3)]),
+        ("1.2 extends one at its end", 15, [(10, 15, 103), (20, 22, 3)]),
+        ("1.3 extends one at its start", 18, [(10, 12, 3), (18, 22, 103)]),
+        ("3 a session of its own", 16, [(10, 12, 3), (16, 16, 100), (20, 22, 3)]),
+        ("3 before all", 6, [(6, 6, 100), (10, 12, 3), (20, 22, 3)]),
+    ],
+)
+def test_figure_4_cases_of_a_late_tuple(case: str, time: int, expected: Any) -> None:
+    counting = Counting()
+    slicer = Slicer(counting.monoid, {"visit": Session(3)})
+    for at in (10, 11, 12, 20, 21, 22):
+        slicer.insert(1, time=at)
+    before = counting.combines
+    slicer.insert(100, time=time)
+    assert slices_of(slicer) == expected
+    assert counting.combines - before == (0 if case.startswith("3") else 1)
+
+
+def test_figure_4_case_2_fuses_two_sessions_with_two_combines() -> None:
+    counting = Counting()
+    slicer = Slicer(counting.monoid, {"visit": Session(4)})
+    for at in (10, 11, 12, 20, 21, 22):
+        slicer.insert(1, time=at)
+    before = counting.combines
+    slicer.insert(100, time=16)
+    assert slices_of(slicer) == [(10, 22, 106)]
+    assert counting.combines - before == 2
+
+
+def test_in_order_slices_are_cut_where_windows_start_and_out_of_order_where_they_end_too() -> None:
+    # windows of 7 every 10: starts 0, 10, 20 …, ends 7, 17, 27 …
+    for in_order, cuts in ((True, 1), (False, 2)):
+        slicer = Slicer(monoids.Sum(), {"q": Sliding(7, 10)}, in_order=in_order)
+        for time in range(1000):
+            slicer.insert(1, time=time)
+        assert slicer.slices == 100 * cuts
+        results = slicer.watermark(1000)
+        assert [(r.start, r.value) for r in results] == [(start, 7) for start in range(0, 1000, 10)]
+
+
+def test_fewer_slices_where_edges_coincide() -> None:
+    slicer = Slicer(monoids.Sum(), {"ten": Tumbling(10), "twenty": Tumbling(20), "slide": Sliding(40, 10)})
+    for time in range(1000):
+        slicer.insert(1, time=time)
+    assert slicer.slices == 100
+
+
+def test_slices_are_dropped_when_no_window_needs_them() -> None:
+    slicer = Slicer(monoids.Sum(), {"q": Sliding(50, 10), "visit": Session(2)}, lateness=20)
+    most = 0
+    for time in range(0, 10_000):
+        if time % 97 > 3:
+            slicer.insert(1, time=time)
+        if time % 10 == 0:
+            slicer.watermark(time - 5)
+            most = max(most, slicer.slices)
+    # 50 of the window, 20 of lateness, 15 ahead of the watermark; and a session of up to 97
+    assert most <= (50 + 20 + 15 + 97) // 10 + 4
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+@given(
+    pairs=st.lists(st.one_of(tumbling(1), sliding(1), sessions(1)), min_size=1, max_size=8),
+    times=st.lists(st.integers(0, 120), min_size=1, max_size=60),
+)
+def test_slices_are_at_most_as_many_as_windows_start_and_twice_as_many_out_of_order(
+    in_order: bool, pairs: Any, times: list[int]
+) -> None:
+    queries = {f"q{place}": pair[0] for place, pair in enumerate(pairs)}
+    slicer = Slicer(monoids.Sum(), queries, in_order=in_order)
+    for time in sorted(times) if in_order else times:
+        slicer.insert(1, time=time)
+    starts, ends, count = set(), set(), 0
+    every = [(time, arrival, 1) for arrival, time in enumerate(range(min(times), max(times) + 1))]
+    tuples = [(time, arrival, 1) for arrival, time in enumerate(sorted(times))]
+    for _, plain in pairs:
+        # windows by time start and end whether or not they have a tuple
+        found = windows(plain, tuples if isinstance(plain, plain_windows.Session) else every)
+        starts.update(start for start, _, _, _ in found)
+        ends.update(end for _, end, _, _ in found)
+        count += len(found)
+    # and one for what is before the first edge, in no window
+    assert slicer.slices <= 1 + (len(starts) if in_order else len(starts | ends))
+    assert len(starts) <= count
+    assert len(starts | ends) <= 2 * count

@@ -1,0 +1,252 @@
+"""Queries that come and go, keys, order, triggers and changes, against the plain reference."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import plain_windows
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from plain_windows import Plain, windows
+from test_reference import make, steps
+from window_kinds import MONOIDS, content, counted, known
+
+from mta import monoids
+from mta.slicing import ContentWindow, Session, Slicer, Sliding, Tumbling
+
+KNOWN = (plain_windows.Tumbling, plain_windows.Sliding, plain_windows.Session, plain_windows.Spans)
+NAMES = [f"q{place}" for place in range(6)]
+
+
+def outcome(results: Any) -> list[Any]:
+    return [(r.query, r.start, r.end, r.value, r.is_update) for r in results]
+
+
+@pytest.mark.parametrize("store", ["lazy", "eager", "paged"])
+@pytest.mark.parametrize("monoid", ["sum", "steps"])
+@given(
+    first=st.lists(known(), max_size=3),
+    lateness=st.integers(0, 25),
+    moves=steps(st.integers(-20, 70)),
+    changes=st.lists(
+        st.tuples(
+            st.integers(0, 30),
+            st.sampled_from(NAMES),
+            st.one_of(st.none(), known(), counted, content),
+            st.booleans(),
+        ),
+        max_size=6,
+    ),
+)
+def test_queries_come_and_go(
+    store: str, monoid: str, first: Any, lateness: int, moves: Any, changes: Any
+) -> None:
+    kind, result = MONOIDS[monoid]
+    slicer = make(store, kind, {f"f{n}": pair[0] for n, pair in enumerate(first)}, lateness=lateness)
+    plain = Plain({f"f{n}": pair[1] for n, pair in enumerate(first)}, result, lateness)
+    time = 0
+    for place, (what, argument) in enumerate([*moves, ("watermark", 200)]):
+        for _, name, pair, history in (change for change in changes if change[0] == place):
+            if name in plain.queries:
+                slicer.remove(name)
+                for told in (plain.queries, plain.given, plain.seen, plain.since):
+                    told.pop(name, None)
+            elif pair is not None:
+                if store == "paged" and not isinstance(pair[1], KNOWN):
+                    with pytest.raises(ValueError, match="slices in a store do not change"):
+                        slicer.add(name, pair[0], history=history)
+                    continue
+                if history and isinstance(pair[0], ContentWindow):
+                    with pytest.raises(ValueError, match="no history"):
+                        slicer.add(name, pair[0], history=True)
+                    continue
+                since = slicer.add(name, pair[0], history=history)
+                if not history:
+                    taken = [math.nextafter(at, math.inf) for at, _, _ in plain.tuples]
+                    assert since == max([plain.time, *taken])
+                plain.queries[name], plain.since[name] = pair[1], since
+        if what == "watermark":
+            time += argument
+            assert outcome(slicer.watermark(time)) == plain.watermark(time)
+            continue
+        batch = [argument] if what == "insert" else argument
+        if what == "insert":
+            slicer.insert(argument[0], time=argument[1])
+        else:
+            slicer.extend([value for value, _ in batch], [at for _, at in batch])
+        for value, at in batch:
+            plain.insert(value, at)
+    assert slicer.late_dropped == plain.late_dropped
+
+
+@pytest.mark.parametrize("batches", [False, True])
+@given(pairs=st.lists(st.one_of(known(), counted), min_size=1, max_size=4), moves=steps(st.integers(-20, 70)))
+def test_each_key_is_a_stream_of_its_own(batches: bool, pairs: Any, moves: Any) -> None:
+    kind, result = MONOIDS["steps"]
+    slicer = Slicer(
+        kind, {name: pair[0] for name, pair in zip(NAMES, pairs, strict=False)}, lateness=9, by=_third
+    )
+    plains = {
+        key: Plain({name: pair[1] for name, pair in zip(NAMES, pairs, strict=False)}, result, 9)
+        for key in range(3)
+    }
+    time = 0
+    for what, argument in [*moves, ("watermark", 200)]:
+        if what == "watermark":
+            time += argument
+            results = slicer.watermark(time)
+            got = [(*outcome([each])[0], each.key) for each in results]
+            expected = [(*row, key) for key, plain in plains.items() for row in plain.watermark(time)]
+            assert sorted(got, key=repr) == sorted(expected, key=repr)
+            at = [row.end for row in results if "count" not in repr(slicer.queries[row.query])]
+            assert at == sorted(at)
+            continue
+        batch = [argument] if what == "insert" else argument
+        if batches:
+            slicer.extend([value for value, _ in batch], [at for _, at in batch])
+        for value, at in batch:
+            plains[_third(value)].insert(value, at)
+            if not batches:
+                slicer.insert(value, time=at)
+    assert slicer.late_dropped == sum(plain.late_dropped for plain in plains.values())
+
+
+def _third(value: int) -> int:
+    return value % 3
+
+
+def test_a_key_by_the_name_of_a_field_and_idle_keys_are_forgotten() -> None:
+    slicer = Slicer(monoids.Sum("paid"), {"minute": Tumbling(60)}, by="user", lateness=60)
+    slicer.insert({"paid": 3, "user": "ann"}, time=10)
+    slicer.extend({"paid": [4, 5, 6], "user": ["bob", "ann", "bob"], "spare": [0, 0, 0]}, [70, 20, 30])
+    assert slicer.keys == ["ann", "bob"]
+    results = slicer.watermark(120)
+    assert [(r.key, r.start, r.value) for r in results] == [("ann", 0, 8), ("bob", 0, 6), ("bob", 60, 4)]
+    slicer.watermark(130)
+    assert slicer.keys == ["bob"]
+    with pytest.raises(KeyError, match="needs the field 'user'"):
+        slicer.insert({"paid": 3}, time=200)
+    with pytest.raises(TypeError, match=r"the key \[1\] of type list cannot be hashed"):
+        slicer.insert({"paid": 3, "user": [1]}, time=200)
+
+
+@pytest.mark.parametrize("batches", [False, True])
+@pytest.mark.parametrize("store", ["lazy", "eager"])
+@given(
+    pairs=st.lists(st.one_of(known(), counted, content), min_size=1, max_size=5),
+    moves=steps(st.integers(0, 9)),
+)
+def test_in_order(batches: bool, store: str, pairs: Any, moves: Any) -> None:
+    kind, result = MONOIDS["steps"]
+    slicer = Slicer(
+        kind, {name: pair[0] for name, pair in zip(NAMES, pairs, strict=False)}, store=store, in_order=True
+    )
+    plain = Plain({name: pair[1] for name, pair in zip(NAMES, pairs, strict=False)}, result, 0)
+    youngest = watermark = 0
+    for what, argument in [*moves, ("watermark", 500)]:
+        if what == "watermark":
+            watermark += argument
+            assert outcome(slicer.watermark(watermark)) == plain.watermark(watermark)
+            continue
+        batch = []
+        for value, by in [argument] if what == "insert" else argument:
+            youngest += by
+            batch.append((value, youngest))
+            plain.insert(value, youngest)
+        if batches:
+            slicer.extend([value for value, _ in batch], [at for _, at in batch])
+        else:
+            for value, at in batch:
+                slicer.insert(value, time=at)
+        assert slicer.late_dropped == plain.late_dropped
+
+
+@pytest.mark.parametrize("batches", [False, True])
+@given(
+    pairs=st.lists(known(), min_size=1, max_size=4),
+    moves=steps(st.integers(-20, 70)),
+    tuples=st.one_of(st.none(), st.integers(1, 5)),
+    span=st.one_of(st.none(), st.integers(1, 12)),
+)
+def test_triggers(batches: bool, pairs: Any, moves: Any, tuples: int | None, span: int | None) -> None:
+    kind, result = MONOIDS["steps"]
+    slicer = Slicer(
+        kind,
+        {name: pair[0] for name, pair in zip(NAMES, pairs, strict=False)},
+        lateness=9,
+        every_tuples=tuples,
+        every_time=span,
+    )
+    plain = Plain({name: pair[1] for name, pair in zip(NAMES, pairs, strict=False)}, result, 9)
+    time, since = 0, 0
+    for what, argument in [*moves, ("watermark", 200)]:
+        if what == "watermark":
+            time += argument
+            assert outcome(slicer.watermark(time)) == plain.watermark(time)
+            continue
+        batch = [argument] if what == "insert" else argument
+        got: list[Any] = []
+        if batches:
+            got = slicer.extend([value for value, _ in batch], [at for _, at in batch])
+        expected: list[Any] = []
+        for value, at in batch:
+            if not batches:
+                got += slicer.insert(value, time=at)
+            before = max((each[0] for each in plain.tuples), default=None)
+            held = len(plain.tuples)
+            plain.insert(value, at)
+            since += len(plain.tuples) - held
+            passed = span and before is not None and at // span > before // span
+            if (tuples and since == tuples) or (passed and len(plain.tuples) > held):
+                since = 0
+                expected += _early(plain, result)
+        assert all(r.is_early for r in got)
+        assert outcome(got) == expected
+
+
+def _early(plain: Plain, result: Any) -> list[Any]:
+    ordered = sorted(plain.tuples, key=lambda each: each[:2])
+    youngest = ordered[-1][0]
+    found = []
+    for place, (name, kind) in enumerate(plain.queries.items()):
+        for start, end, at, part in windows(kind, ordered):
+            if start <= youngest < end and at > plain.time:
+                value = result([value for _, _, value in part])
+                found.append(((at, place, start), (name, start, end, value, False)))
+    return [row for _, row in sorted(found, key=lambda each: each[0])]
+
+
+def test_triggers_of_windows_by_count() -> None:
+    slicer = Slicer(monoids.Collect(), {"c": Sliding(4, 2, measure="count")}, every_tuples=3, lateness=5)
+    early = [slicer.insert(value, time=value) for value in range(7)]
+    assert [[(r.start, r.end, r.value) for r in results] for results in early if results] == [
+        [(0, 3, [0, 1, 2]), (2, 3, [2])],
+        [(2, 6, [2, 3, 4, 5]), (4, 6, [4, 5])],
+    ]
+
+
+def test_changes_only() -> None:
+    slicer = Slicer(monoids.Max(), {"ten": Tumbling(10)}, lateness=100, changes_only=True)
+    for value, time in [(5, 1), (5, 11), (7, 21), (5, 31), (5, 41)]:
+        slicer.insert(value, time=time)
+    assert [(r.start, r.value) for r in slicer.watermark(50)] == [(0, 5), (20, 7), (30, 5)]
+    slicer.insert(4, time=2)  # which changes no maximum
+    slicer.insert(6, time=12)
+    assert [(r.start, r.value, r.is_update) for r in slicer.watermark(50)] == [(10, 6, True)]
+    slicer.insert(5, time=51)
+    assert slicer.watermark(60) == []
+
+
+def test_a_session_that_grows_again_after_it_was_given() -> None:
+    slicer = Slicer(monoids.Sum(), {"visit": Session(10)}, lateness=100)
+    slicer.insert(1, time=0)
+    slicer.insert(2, time=25)
+    assert [(r.start, r.end, r.value, r.is_update) for r in slicer.watermark(40)] == [
+        (0, 10, 1, False),
+        (25, 35, 2, False),
+    ]
+    slicer.insert(4, time=10)
+    slicer.insert(8, time=15)
+    assert [(r.start, r.end, r.value, r.is_update) for r in slicer.watermark(40)] == [(0, 35, 15, True)]
