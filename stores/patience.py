@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,6 +15,8 @@ T = TypeVar("T")
 
 LONGEST_PAUSE = 1.0
 SHORTEST_TRY = 0.1
+#: Of our own: the state of the module `random` is the program's, and our calls come from any thread.
+CHANCE = secrets.SystemRandom()
 
 #: The options by which users say it.
 OPTIONS: Mapping[str, Callable[[Any], Any]] = {
@@ -50,7 +52,7 @@ class Budget:
         """Pauses before the next try, or tells that there is none."""
         if self._tries == self._max_tries or not self.left:
             return False
-        time.sleep(min(self._pause * random.uniform(0.5, 1), self.left))
+        time.sleep(min(self._pause * CHANCE.uniform(0.5, 1), self.left))
         self._pause = min(self._pause * 2, LONGEST_PAUSE)
         self._tries += 1
         return True

@@ -8,7 +8,6 @@ nothing are dropped, all of them by whoever lists, and some now and then by thos
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -37,7 +36,7 @@ from stores.couchbase.lines import (
 )
 from stores.couchbase.scans import Scans
 from stores.errors import StoreError, StoreFull
-from stores.patience import Budget
+from stores.patience import CHANCE, Budget
 
 REFRESH_SECONDS = 900.0
 LEASE_SECONDS = 3600.0
@@ -70,7 +69,7 @@ class Lists:
         wanted = dict.fromkeys(documents)
         appended = self._client.call(call, lambda server: self._append_lines(call, server, wanted))
         for document in appended:
-            if random.random() * TIDY_EVERY < 1:
+            if CHANCE.random() * TIDY_EVERY < 1:
                 self._tidy(call, document)
 
     def _append_lines(self, call: str, server: Documents, documents: Iterable[str]) -> list[str]:
@@ -134,7 +133,7 @@ class Lists:
             oldest = time.time() - LEASE_SECONDS
             old = [entry for entry, when in entries.items() if when < oldest]
             with suppress(StoreError):
-                for entry in random.sample(old, min(len(old), TIDY_LINES)):
+                for entry in CHANCE.sample(old, min(len(old), TIDY_LINES)):
                     if budget.left and not self._leads_somewhere(call, entry, budget):
                         gone.add(entry)
             kept = {entry: when for entry, when in entries.items() if entry not in gone}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -11,7 +10,7 @@ import redis
 from redis.crc import key_slot
 from redis.exceptions import AskError, AuthenticationError, ClusterDownError, MovedError
 
-from stores.patience import Budget
+from stores.patience import CHANCE, Budget
 from stores.redis.line import Command, Settings
 from stores.redis.routes import UNREACHABLE, Address, Check, checked, share
 from stores.redis.server import Server
@@ -144,7 +143,7 @@ class Cluster:
     def _to_ask(self) -> list[Address]:
         with self._lock:
             known = list(dict.fromkeys([*self._servers, *self._seeds]))
-            random.shuffle(known)
+            CHANCE.shuffle(known)
             first = [self._informed] if self._informed else []
             return list(dict.fromkeys([*first, *known]))
 
