@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from mta.core.page import LARGEST_PAGE
-from mta.errors import MissingTime, OutOfOrderError
+from mta.errors import EmptyWindowError, MissingTime, OutOfOrderError
 from mta.inputs import as_array
 from mta.monoids.base import Array, ColumnarMonoid, Monoid, column_of
+from mta.paging.bounds import Bounds
 from mta.policies import Policy
 from stores import Store
 
@@ -17,6 +18,9 @@ MAX_TIME = 2**63 - 1
 
 #: Entries a page. A call to NumPy or to a store has a fixed cost, so pages of columns are large.
 COLUMN_PAGE, OBJECT_PAGE = 1 << 14, 1 << 10
+
+#: Elements that may be asked to wait in the process, or to be read ahead.
+MOST_BOUNDED = 1 << 24
 
 
 def check_parts(monoid: Any, policy: Any, store: Any) -> None:
@@ -40,20 +44,58 @@ def check_page_size(monoid: Monoid, page_size: Any) -> int:
     return page_size
 
 
-def check_retain(retain: Any) -> None:
+def check_kept(retain: Any, lease: Any, buffered: Any, cached: Any, refill_below: Any) -> Bounds:
+    """How a window is to be kept in its store."""
+    _check_retain(retain)
+    _check_lease(lease)
+    return _checked_bounds(buffered, cached, refill_below)
+
+
+def _check_retain(retain: Any) -> None:
     if isinstance(retain, bool) or not isinstance(retain, int):
         raise TypeError(f"retain is a whole number of checkpoints that stay readable, got {retain!r}")
     if retain < 1:
         raise ValueError(f"retain is at least 1, since the last checkpoint stays readable, got {retain}")
 
 
-def check_lease(lease: Any) -> None:
+def _check_lease(lease: Any) -> None:
     if lease is None:
         return
     if isinstance(lease, bool) or not isinstance(lease, (int, float)):
         raise TypeError(f"lease is a number of seconds or None, got {lease!r}")
     if not 0 < lease < MAX_TIME:
         raise ValueError(f"lease is a finite number of seconds above 0, got {lease!r}")
+
+
+def _checked_bounds(buffered: Any, cached: Any, refill_below: Any) -> Bounds:
+    given = {"buffered": buffered, "cached": cached, "refill_below": refill_below}
+    for name, value in given.items():
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise TypeError(f"{name} is a whole number of elements or None, got {value!r}")
+        if not 0 <= value <= MOST_BOUNDED:
+            raise ValueError(f"{name} is a number of elements from 0 to {MOST_BOUNDED:,}, got {value:,}")
+    if refill_below is not None and (cached is None or not 1 <= refill_below <= cached):
+        raise ValueError(
+            f"refill_below goes with cached, which it may not exceed, and is at least 1: got "
+            f"refill_below={refill_below!r} and cached={cached!r}"
+        )
+    return Bounds(**given)
+
+
+def check_count(k: Any, window: Any) -> int:
+    """How many elements of a window are to go."""
+    if isinstance(k, bool) or not hasattr(k, "__index__"):
+        raise TypeError(f"evict takes a whole number of elements, got {k!r}")
+    count = int(k.__index__())
+    if count < 0:
+        raise ValueError(f"evict takes a number of elements that is not negative, got {count}")
+    if count > len(window):
+        raise EmptyWindowError(
+            f"cannot evict {count} element(s): the window {window.name!r} holds {len(window)}"
+        )
+    return count
 
 
 class Clock:

@@ -13,6 +13,7 @@ from mta.durability.ownership import Ownership
 from mta.durability.snapshots import INLINE, Checkpoints, Content, fingerprint
 from mta.encoding.packing import pack
 from mta.monoids.base import Monoid
+from mta.paging.bounds import Bounds
 from mta.paging.stored import StoredPages
 from mta.policies import Policy
 from stores import Conflict, Store, StoreError
@@ -22,12 +23,19 @@ class Keeper:
     """Keeps the pages of a tree, which has none yet, in a store."""
 
     def __init__(
-        self, store: Store, name: str, tree: Tree, hold: Ownership | AttemptHold, *, inline: int = INLINE
+        self,
+        store: Store,
+        name: str,
+        tree: Tree,
+        hold: Ownership | AttemptHold,
+        bounds: Bounds,
+        *,
+        inline: int = INLINE,
     ) -> None:
         self._tree = tree
         self.hold = hold
         self.checkpoints = Checkpoints(store, name, tree.layout, hold, inline)
-        self.pages = StoredPages(store, name, tree.layout, hold, tree.forest.shift)
+        self.pages = StoredPages(store, name, tree.layout, hold, tree.forest.shift, bounds)
         tree.forest.pages = self.pages
         #: the caller's offset in the last checkpoint, packed, and the number of that checkpoint
         self.offset = pack(None)

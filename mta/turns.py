@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar, cast
+from typing import Concatenate, ParamSpec, Self, TypeVar, cast
 from weakref import WeakSet
 
 from mta.errors import ConcurrentUse, WindowClosed, WindowError
@@ -35,6 +35,16 @@ class TakesTurns:
     _ended = False
 
     _name: str
+
+    def close(self) -> None:
+        """Ends the work of what is not needed any more."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _refusal(self) -> WindowError:
         """Why a call is not taken now."""

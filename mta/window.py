@@ -8,12 +8,11 @@ tree commit it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from types import TracebackType
 from typing import Any, NoReturn, Self
 from uuid import uuid4
 
 from mta.admission import Admission
-from mta.checks import check_lease, check_page_size, check_parts, check_retain, check_time
+from mta.checks import check_count, check_kept, check_page_size, check_parts, check_time
 from mta.core.batch import slide
 from mta.core.enforcement import first_kept_after, first_kept_now, rule_of
 from mta.core.limits import Limits
@@ -25,7 +24,7 @@ from mta.durability.manifest import Version
 from mta.durability.ownership import Ownership
 from mta.durability.snapshots import INLINE, check_matches
 from mta.encoding.packing import unpack
-from mta.errors import EmptyWindowError, WindowError
+from mta.errors import WindowError
 from mta.inputs import lift_of, lower_of
 from mta.keeper import Keeper
 from mta.monoids.base import Monoid
@@ -38,7 +37,11 @@ from stores import Store
 class MonoidTreeAggregator(TakesTurns, ABC):
     """A sliding window over a forest of pages; see `LogMTA` and `AmortizedMTA`.
 
-    Without a store it is wholly in memory. With one, only O(P · log n) of it is in the process.
+    Without a store it is wholly in memory. With one, only O(P · log n) of it is in the process: of pages of
+    `page_size` entries some wait to be written together, and some are read ahead. `buffered` and `cached` say
+    how many entries those are, and `refill_below` how few that were read ahead may be left before more are;
+    None is what is fast. With `buffered=0` a page is written as it is full, with `cached=0` none is read
+    ahead. The last `retain` checkpoints stay readable; docs/durability.md says what a `lease` is.
     """
 
     def __init__(
@@ -51,10 +54,12 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         page_size: int | None = None,
         retain: int = 2,
         lease: float | None = None,
+        buffered: int | None = None,
+        cached: int | None = None,
+        refill_below: int | None = None,
     ) -> None:
         check_parts(monoid, policy, store)
-        check_retain(retain)
-        check_lease(lease)
+        self._bounds = check_kept(retain, lease, buffered, cached, refill_below)
         self._monoid, self._policy = monoid, policy
         self._store, self._name = store, f"window-{uuid4().hex}" if name is None else name
         self._page_size = check_page_size(monoid, page_size)
@@ -271,22 +276,10 @@ class MonoidTreeAggregator(TakesTurns, ABC):
             if type(k) is int and k == 1 and self._tree.ahead:
                 self._tree.pop()
                 return
-            if count := self._checked_count(k):
+            if count := check_count(k, self):
                 self._tree.evict(count)
         finally:
             self._busy = False
-
-    def _checked_count(self, k: Any) -> int:
-        if isinstance(k, bool) or not hasattr(k, "__index__"):
-            raise TypeError(f"evict takes a whole number of elements, got {k!r}")
-        count = int(k.__index__())
-        if count < 0:
-            raise ValueError(f"evict takes a number of elements that is not negative, got {count}")
-        if count > len(self):
-            raise EmptyWindowError(
-                f"cannot evict {count} element(s): the window {self.name!r} holds {len(self)}"
-            )
-        return count
 
     @in_turn
     def evict_until(self, t: float) -> int:
@@ -309,7 +302,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         `inline` bytes of each tail may stand in a version itself.
         """
         self._store, self._admission.stored = store, True
-        self._keeper = Keeper(store, self._name, self._tree, hold, inline=inline)
+        self._keeper = Keeper(store, self._name, self._tree, hold, self._bounds, inline=inline)
         self._stays_in_this_process()
 
     @in_turn
@@ -337,6 +330,9 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         page_size: int | None = None,
         retain: int = 2,
         lease: float | None = None,
+        buffered: int | None = None,
+        cached: int | None = None,
+        refill_below: int | None = None,
     ) -> Self:
         """The window as its last checkpoint, or a retained version, left it; its older writer is fenced.
 
@@ -344,7 +340,10 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         """
         root, _, _ = Ownership(store, name, 2).peek(version)
         check_matches(name, root, monoid, policy, page_size)
-        window = cls(monoid, policy, name=name, page_size=root.page_size, retain=retain, lease=lease)
+        window = cls(
+            *(monoid, policy), name=name, page_size=root.page_size, retain=retain, lease=lease,
+            buffered=buffered, cached=cached, refill_below=refill_below,
+        )  # fmt: skip
         hold = Ownership(store, name, root.page_size, retain=retain, lease=lease)
         window.keep_in(store, hold)
         window.load(hold.take_over(version))
@@ -380,14 +379,6 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         else:
             self._keeper.close()
         self._ended = True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError(

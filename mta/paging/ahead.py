@@ -20,11 +20,13 @@ FURTHER, MOST_ENTRIES = 32, 1 << 19
 
 
 class ReadAhead:
-    def __init__(self, shift: int) -> None:
+    def __init__(self, shift: int, depth: int | None = None, refill: float = 0.5) -> None:
         self._shift = shift
         #: pages that are read ahead at once, at most
-        self.depth = max(LEAST, min(MOST_SMALL, ENTRIES >> shift))
-        self._deepest = max(self.depth, min(FURTHER, MOST_ENTRIES >> shift))
+        self.depth = max(LEAST, min(MOST_SMALL, ENTRIES >> shift)) if depth is None else depth
+        self._deepest = max(self.depth, min(FURTHER, MOST_ENTRIES >> shift)) if depth is None else depth
+        #: the part of them that has to be missing before more are read
+        self._refill = refill
         #: the page of leaves that the head is in, and the one from which on to look ahead again
         self._page: int | None = None
         self._due = 0
@@ -40,7 +42,7 @@ class ReadAhead:
 
     def is_due(self) -> bool:
         """Whether to look ahead now: at every large page, and at some of the small ones."""
-        if self._page is None or self._page < self._due:
+        if self._page is None or self._page < self._due or not self.depth:
             return False
         self._due = self._page + max(1, self.depth // 16)
         return True
@@ -59,6 +61,10 @@ class ReadAhead:
             names += [(tier, number) for number in range(first + 1, min(last + 1, full))]
             first, last, tier = first >> self._shift, last >> self._shift, tier + 1
         return names
+
+    def are_enough(self, missing: int, coming: int) -> bool:
+        """Whether so many missing pages are worth a call, of so many that the head comes to next."""
+        return 0 < missing >= self._refill * coming
 
     def waited(self) -> None:
         """The head had to wait for a page that was read ahead."""

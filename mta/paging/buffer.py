@@ -61,6 +61,8 @@ class Buffer:
         self.early: set[PageId] = set()
         self._sent: set[PageId] = set()
         self._kept_back = KEPT_BACK
+        #: pages that come together before they are written, all of them, if that was asked for
+        self._held: int | None = None
         #: why the last writing in the background failed
         self._failure: StoreError | WindowError | None = None
 
@@ -97,7 +99,7 @@ class Buffer:
             self.tail = tail
             self.early.clear()
             self._sent.clear()
-            ready = len(self._pages) > self._kept_back
+            ready = len(self._pages) > (self._kept_back if self._held is None else max(0, self._held - 1))
         if ready:
             self._start()
 
@@ -134,6 +136,11 @@ class Buffer:
         """Writes all pages of elements that are in."""
         self.finish()
         self._write(0)
+
+    def hold(self, pages: int | None) -> None:
+        """So many pages come together before they are written, in one call, and so many more may wait."""
+        if pages is not None:
+            self._held, self._kept_back, self._size = pages, 0, max(2 * pages, 1)
 
     def keep_none_back(self) -> None:
         """From now on: where checkpoints are made, each has to write what was kept back."""

@@ -81,10 +81,10 @@ class Cache:
         return found
 
     def read_ahead(self, names: Sequence[PageId]) -> None:
-        """Starts to read those of the pages that are not here, if they are half of them at least."""
+        """Starts to read those of the pages that are not here, if they are many of them: half as a rule."""
         with self._lock:
             missing = [name for name in names if name not in self]
-            if not missing or 2 * len(missing) < len(names):
+            if not self._ahead.are_enough(len(missing), len(names)):
                 return
             arrival = Arrival()
             for name in missing:

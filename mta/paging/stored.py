@@ -13,8 +13,9 @@ from mta.core.page import Page
 from mta.core.states import Layout, Run
 from mta.paging.ahead import ReadAhead
 from mta.paging.background import Lane, pool_of
-from mta.paging.buffer import BUFFERED, Buffer
-from mta.paging.cache import CACHED, Cache
+from mta.paging.bounds import AS_IS, Bounds
+from mta.paging.buffer import Buffer
+from mta.paging.cache import Cache
 from mta.paging.keys import Behind, Keys, PageId
 from mta.paging.reaper import Reaper
 from mta.paging.shelf import Shelf
@@ -40,9 +41,7 @@ class StoredPages:
         layout: Layout,
         keys: Keys,
         shift: int,
-        *,
-        buffered: int = BUFFERED,
-        cached: int = CACHED,
+        bounds: Bounds = AS_IS,
     ) -> None:
         pool = pool_of(store)
         self._window, self._layout, self._shift = window, layout, shift
@@ -50,9 +49,10 @@ class StoredPages:
         self._shelf = Shelf(store, window, layout, keys, shift)
         self._behind = Behind()
         self._reaper = Reaper(self._shelf, self._behind, self._writer)
-        self._ahead = ReadAhead(shift)
-        self._cache = Cache(self._shelf, self._behind, self._ahead, self._reader, size=cached)
-        self._buffer = Buffer(self._shelf, self._cache, self._reaper, self._writer, size=buffered)
+        self._ahead = ReadAhead(shift, bounds.pages_cached(shift), bounds.refill)
+        self._cache = Cache(self._shelf, self._behind, self._ahead, self._reader)
+        self._buffer = Buffer(self._shelf, self._cache, self._reaper, self._writer)
+        self._buffer.hold(bounds.pages_buffered(shift))
         #: pages that were asked for, and those of them that were in the process or on their way to it
         self.asked = 0
         self.hits = 0

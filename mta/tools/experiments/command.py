@@ -40,7 +40,7 @@ def _add(experiments: Any, name: str, about: str) -> None:
     parser.add_argument(
         "--paper",
         action="store_true",
-        help="pages of two entries, as in the paper, where that means something",
+        help="pages of two entries, and the paper's buffers and caches, where that means something",
     )
     parser.add_argument("--out", type=Path, default=Path("out"), metavar="DIR", help="by default out/")
     OPTIONS.get(name, lambda _: None)(parser)

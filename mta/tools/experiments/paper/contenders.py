@@ -19,6 +19,8 @@ Element = tuple[int, int]
 
 #: Elements of a page with `--paper`: a page is a pair, as in the paper.
 PAPER_PAGE = 2
+#: And as many elements as the paper has are buffered, cached, and left before the cache is filled again.
+PAPER_BOUNDS = {"buffered": 512, "cached": 512, "refill_below": 256}
 
 
 def combine(older: Element, younger: Element) -> Element:
@@ -108,6 +110,6 @@ def window_of(
     if not contender.is_mta:
         yield contender.kind(monoid, policy)
         return
-    page_size = PAPER_PAGE if paper else None
-    with discarded(contender.kind(monoid, policy, store=store, page_size=page_size)) as window:
+    as_in_paper: dict[str, int] = {"page_size": PAPER_PAGE, **PAPER_BOUNDS} if paper else {}
+    with discarded(contender.kind(monoid, policy, store=store, **as_in_paper)) as window:
         yield window
