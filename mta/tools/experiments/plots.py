@@ -46,8 +46,9 @@ def lines(
     x: str,
     y: str,
     log_x: bool = True,
+    log_y: bool = True,
 ) -> Axes:
-    """Draws one line a title, with the legend above; on logarithmic scales where all is above 0."""
+    """Draws one line a title, with the legend above; y is on a logarithmic scale where all is above 0."""
     axes: Axes = figure.subplots()
     for place, (title, points) in enumerate(series.items()):
         if points:
@@ -59,7 +60,7 @@ def lines(
             )  # fmt: skip
     if log_x:
         axes.set_xscale("log", base=2)
-    if all(value > 0 for points in series.values() for _, value in points):
+    if log_y and all(value > 0 for points in series.values() for _, value in points):
         axes.set_yscale("log")
     else:
         axes.set_ylim(bottom=0)

@@ -39,6 +39,13 @@ ENTRIES = {
     "slicing": Entry(
         "slicing", "Scotty's figure 5: tuples a second, by concurrent windows and by what is late"
     ),
+    "remote": Entry(
+        "ours.remote", "one slide over a store at 0, 0.1, 0.5 and 2 ms: what reading ahead hides"
+    ),
+    "recovery": Entry("ours.recovery", "seconds to the first right answer after a kill -9, by window size"),
+    "billion": Entry(
+        "ours.billion", "one window of 10^9 numbers over RocksDB: filled, sliding, half evicted, opened again"
+    ),
     "spark-memory": Entry(
         "spark_memory.experiment",
         "which Spark jobs finish at which memory limits: rolling, and what it replaces",

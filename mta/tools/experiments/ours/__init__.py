@@ -1,0 +1,1 @@
+"""Experiments that are of no paper: what a window in a store does that others do not."""
