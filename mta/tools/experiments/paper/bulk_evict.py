@@ -14,7 +14,7 @@ from mta.tools.experiments.experiment import Case, Compared, Exhibit, Experiment
 from mta.tools.experiments.paper.contenders import CONTENDERS, PAPERS, monoid, policy, store_of, window_of
 
 #: Elements in the window, as a power of two, and every how many powers there is an eviction.
-POWER, STEP, QUICK_POWER = 20, 4, 10
+POWER, STEP, QUICK_POWER = 22, 4, 10
 #: Repetitions of those that take long, and of the others.
 FEW, MANY = 1, 5
 #: Nothing is evicted more than so often in large numbers, since the window is filled again each time.

@@ -1,4 +1,7 @@
-"""Figure 8 of the MTA paper: the window that each algorithm reaches, by the memory that it may have."""
+"""Figure 8 of the MTA paper: the window that each algorithm reaches, by the memory that it may have.
+
+And the other way round, for numbers in columns: the memory that a process takes, by the size of its window.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,27 @@ import argparse
 import resource
 import time
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
+
+from mta import monoids, policies
+from mta.tools.bench.measure import machine
 from mta.tools.experiments import plots
 from mta.tools.experiments.experiment import Case, Compared, Exhibit, Experiment, Record, Row, Scale, Tell
 from mta.tools.experiments.paper.contenders import CONTENDERS, monoid, policy, store_of, window_of
+from mta.tools.experiments.process import TOO_SLOW
 
-CAPACITY, QUICK_CAPACITY = 1 << 20, 1 << 14
+CAPACITY, QUICK_CAPACITY = 1 << 25, 1 << 14
 #: MiB that a process may have for its data.
-LIMITS, QUICK_LIMITS = (64, 96, 128, 192, 256, 384, 512), (32, 256, 512)
+LIMITS, QUICK_LIMITS = (96, 128, 256, 512, 1024, 2048, 4096, 8192), (32, 256, 512)
 WHO = ("naive", "daba", "lmta", "amta", "lmta-redis", "amta-redis", "amta-rocksdb")
 #: Elements that come in before an update is timed, and the seconds that it may take, as in the paper.
 CHUNK, SLOWEST = 1 << 14, 5.0
+#: Windows of numbers whose memory is looked at, as powers of two, and how many there are in memory at most.
+POWERS, QUICK_POWERS, MOST_IN_MEMORY = (20, 22, 23, 25, 27), (12, 14), 25
+NUMBERS = ("daba", "amta-redis", "amta-rocksdb")
+BATCH = 1 << 16
 #: The paper: capacity 2^25 took 512 MB over a store and 32 GB in memory (DABA, and MTA in memory).
 PAPER = 32 * 1024 / 512
 
@@ -27,16 +40,29 @@ class Memory(Experiment):
 
     def cases(self, scale: Scale, options: argparse.Namespace) -> list[Case]:  # noqa: ARG002
         limits, capacity = (QUICK_LIMITS, QUICK_CAPACITY) if scale.quick else (LIMITS, CAPACITY)
+        powers = QUICK_POWERS if scale.quick else POWERS
         return [
-            {"contender": name, "limit": limit, "capacity": capacity, "paper": scale.paper}
-            for name in WHO
-            for limit in limits
+            *(
+                {"contender": name, "numbers": 1 << power, "paper": scale.paper}
+                for power in powers
+                for name in NUMBERS
+                if CONTENDERS[name].store or power <= MOST_IN_MEMORY
+            ),
+            *(
+                {"contender": name, "limit": limit, "capacity": capacity, "paper": scale.paper}
+                for name in WHO
+                for limit in limits
+                if limit << 20 <= (machine()["memory_bytes"] or 0)
+            ),
         ]
 
     def title(self, case: Case) -> str:
-        return f"{CONTENDERS[case['contender']].title}, {case['limit']} MiB"
+        title = CONTENDERS[case["contender"]].title
+        return f"{title}, {case['limit']} MiB" if "limit" in case else f"{title}, {case['numbers']:,} numbers"
 
     def measure(self, case: Case, tell: Tell) -> list[Row]:
+        if "numbers" in case:
+            return _numbers(case, tell)
         contender, capacity = CONTENDERS[case["contender"]], case["capacity"]
         with store_of(contender.store) as store:
             # a server started before is not limited; what this process has by now counts
@@ -56,43 +82,110 @@ class Memory(Experiment):
         return [{"reached": capacity, "ended": "capacity"}]
 
     def needless(self, case: Case, records: Sequence[Record]) -> bool:
-        """Whoever reached its capacity does so with more memory, too."""
-        return any(
+        """Whoever reached its capacity, or was too slow, is so with more memory, too."""
+        return "limit" in case and any(
             row["contender"] == case["contender"]
-            and row["ended"] == "capacity"
+            and row["ended"] in ("capacity", TOO_SLOW)
             and row["limit"] < case["limit"]
             for record in records
             for row in self.rows(record)
+            if "limit" in row
         )
 
     def rows(self, record: Record) -> list[Row]:
         """A run that ended for want of memory reached what it told last."""
-        found = super().rows(record) or [
-            {**record["case"], "reached": record["told"].get("reached", 0), "ended": record["outcome"]}
-        ]
+        found = super().rows(record)
+        if not found and "limit" in record["case"]:
+            reached = record["told"].get("reached", 0)
+            found = [{**record["case"], "reached": reached, "ended": record["outcome"]}]
         return [{**row, "peak_bytes": record["peak_bytes"]} for row in found]
 
     def exhibits(self, records: Sequence[Record]) -> list[Exhibit]:
-        rows = [row for record in records for row in self.rows(record)]
-        if not rows:
-            return []
-        capacity = rows[0]["capacity"]
-        series = {CONTENDERS[name].title: _line(rows, name) for name in WHO}
-        enough = {name: _enough(rows, name) for name in WHO}
-        return [
-            Exhibit(
-                "reached",
-                "The window reached, by the memory allowed (figure 8)",
-                lambda figure: plots.lines(figure, series, x="MiB of data allowed", y="million elements"),
-                _seen(rows, enough),
-                _compared(enough),
-                f"Capacity {plots.many(capacity)}; the paper has 2^25. Elements and states are tuples. "
-                "The limit is on the data of the process (RLIMIT_DATA); a Redis is another process.",
-            )
-        ]
+        every = [row for record in records for row in self.rows(record)]
+        numbers = [row for row in every if "numbers" in row]
+        return [*_reached([row for row in every if "limit" in row]), *_peaks(numbers)]
 
 
 EXPERIMENT = Memory()
+
+
+def _numbers(case: Case, tell: Tell) -> list[Row]:
+    """Fills a window with doubles, and lets it slide over another part: the peak is that of its process."""
+    contender, size = CONTENDERS[case["contender"]], case["numbers"]
+    values = np.random.default_rng(1).normal(size=BATCH)
+    elements: Any = values if contender.is_mta else values.tolist()
+    with (
+        store_of(contender.store) as store,
+        window_of(
+            contender, monoids.Sum(), policies.CountWindow(size), store=store, paper=case["paper"]
+        ) as window,
+    ):
+        for number in range(-(-size // BATCH) + 16):
+            window.extend(elements)
+            tell({"elements": (number + 1) * BATCH})
+        whole, part = divmod(size, BATCH)
+        expected = whole * values.sum() + values[BATCH - part :].sum()
+        if len(window) != size or not np.isclose(window.query(), expected):
+            raise AssertionError(f"{size} numbers sum to {window.query()}, not {expected}")
+    return [{"ended": "capacity"}]
+
+
+def _reached(rows: Sequence[Row]) -> list[Exhibit]:
+    if not rows:
+        return []
+    capacity = rows[0]["capacity"]
+    series = {CONTENDERS[name].title: _line(rows, name) for name in WHO}
+    enough = {name: _enough(rows, name) for name in WHO}
+    return [
+        Exhibit(
+            "reached",
+            "The window reached, by the memory allowed (figure 8)",
+            lambda figure: plots.lines(figure, series, x="MiB of data allowed", y="million elements"),
+            _seen(rows, enough),
+            _compared(enough),
+            f"Capacity {plots.many(capacity)}; the paper has 2^25. Elements and states are tuples. "
+            "The limit is on the data of the process (RLIMIT_DATA); a Redis is another process.",
+        )
+    ]
+
+
+def _peaks(rows: Sequence[Row]) -> list[Exhibit]:
+    if not rows:
+        return []
+    series = {
+        CONTENDERS[name].title: [
+            (row["numbers"], row["peak_bytes"] / 2**20) for row in rows if row["contender"] == name
+        ]
+        for name in NUMBERS
+    }
+    peaks = {(row["contender"], row["numbers"]): row["peak_bytes"] for row in rows}
+    most = max((numbers for name, numbers in peaks if name == "daba"), default=None)
+    told = "; ".join(
+        f"{title} {min(points)[1]:,.0f} MiB with {plots.many(min(points)[0])} and "
+        f"{max(points)[1]:,.0f} MiB with {plots.many(max(points)[0])}"
+        for title, points in series.items()
+        if points
+    )
+    return [
+        Exhibit(
+            "numbers",
+            "The memory of a process, by the size of its window of numbers",
+            lambda figure: plots.lines(
+                figure, series, x="doubles in the window", y="MiB resident at the peak"
+            ),
+            f"At the peak, with Python and all libraries: {told}.",
+            [
+                Compared(
+                    f"{plots.many(most)} doubles: cached DABA / {CONTENDERS[name].title}",
+                    peaks["daba", most] / peaks[name, most],
+                    PAPER,
+                )
+                for name in NUMBERS
+                if most is not None and CONTENDERS[name].store and (name, most) in peaks
+            ],
+            f"Sums of doubles; DABA is filled with up to 2^{MOST_IN_MEMORY}. A Redis is another process.",
+        )
+    ]
 
 
 def _enough(rows: Sequence[Row], name: str) -> int | None:
