@@ -23,7 +23,10 @@ import servers
 
 hypothesis.settings.register_profile("default", deadline=None, max_examples=50)
 hypothesis.settings.register_profile("ci", deadline=None, max_examples=100, derandomize=True)
-hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
+hypothesis.settings.register_profile("few", deadline=None, max_examples=10, derandomize=True)
+hypothesis.settings.load_profile(
+    os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "default")
+)
 
 
 #: Tests that start a Spark: one process runs them all, with one session, while others run the rest.
@@ -64,9 +67,19 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield server.url
 
 
+@pytest.fixture
+def couchbase_url(couchbase_server: str | servers.CouchbaseMock) -> Iterator[str]:
+    """A Couchbase that tests share; the mock is emptied after each, since it is slow where much is left."""
+    if isinstance(couchbase_server, str):
+        yield couchbase_server
+        return
+    yield couchbase_server.url
+    couchbase_server.empty()
+
+
 @pytest.fixture(scope="session")
-def couchbase_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A Couchbase that tests share: COUCHBASE_URL if set, else a container, else CouchbaseMock."""
+def couchbase_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str | servers.CouchbaseMock]:
+    """The URL of a Couchbase: COUCHBASE_URL if set, else a container. Else a CouchbaseMock."""
     if importlib.util.find_spec("couchbase") is None:
         servers.unreachable("no couchbase package: pip install 'mta-windows[couchbase]'")
     if url := os.environ.get("COUCHBASE_URL"):
@@ -81,7 +94,7 @@ def couchbase_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             yield url
     elif servers.couchbase_mock() is not None:
         with servers.couchbase_mock_server(tmp_path_factory.mktemp("couchbase")) as mock:
-            yield mock.url
+            yield mock
     else:
         servers.unreachable(
             "no Couchbase: set COUCHBASE_URL, start Docker, or install Java and run .ci/couchbase_mock.sh"

@@ -253,6 +253,10 @@ class CouchbaseMock:
         """The next operations get this status; 0 times ends it."""
         couchbase_rest(self.rest_port, f"mock/opfail?code={status}&count={times}&servers=[0]")
 
+    def empty(self) -> None:
+        """Forgets all documents."""
+        couchbase_rest(self.rest_port, "pools/default/buckets/default/controller/doFlush", method="POST")
+
     def pause(self) -> None:
         """Hangs, and has hung when this returns."""
         if self.process is not None:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pytest
 
 from mta import AmortizedMTA, LogMTA, monoids, policies
-from mta.durability.operations import collect, verify
+from mta.durability.operations import collect_window, verify
 from mta.errors import WindowNotFound
 from mta.window import MonoidTreeAggregator
 from stores import Store, StoreUnavailable, open_store, pages_of
@@ -115,7 +115,7 @@ class Run:
     def _check(self) -> None:
         self.faulty.fails = 0.0
         assert self.store.refused == []
-        collect(self.inner)
+        collect_window(self.inner, self.name)
         found = self.inner.read_root(self.name)
         if found is not None:
             assert verify(self.inner, self.name).problems == []

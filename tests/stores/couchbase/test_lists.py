@@ -106,11 +106,14 @@ def test_old_lines_that_lead_to_nothing_are_dropped(
 
 @pytest.mark.usefixtures("without_scans")
 def test_lines_that_repeat_are_dropped(store: Any, couchbase_url: str, name: str) -> None:
-    for _ in range(4):
+    store.delete_root(name, store.swap_root(name, b"x", None))
+    lines_of_others = list_document(store, documents.root(name)).count(b"\n") - 1
+    openings = 4 + lines_of_others  # a list is written anew when less than half of its lines are wanted
+    for _ in range(openings):
         with open_store(couchbase_url) as other:
             for _ in range(3):  # a process remembers what it wrote
                 other.delete_root(name, other.swap_root(name, b"x", None))
-    assert list_document(store, documents.root(name)).count(name.encode()) == 4
+    assert list_document(store, documents.root(name)).count(name.encode()) == 1 + openings
     assert list(store.list_roots(name)) == []
     assert list_document(store, documents.root(name)).count(name.encode()) == 1
 
