@@ -107,7 +107,7 @@ class _Walk:
             firsts = self._heads.within(leaves, self.head, row, stop)
             end = row + len(firsts)
             rest = layout.join(leaves.rest, self.younger)
-            suffixes = take(layout, leaves.suffixes(layout), firsts - leaves.start)
+            suffixes = take(layout, leaves.suffixes(layout), firsts, leaves.start)
             self._answer(layout.followed_by(suffixes, rest), layout.cut(states, row, end))
             self.head, row = int(firsts[-1]), end
             self.oldest = leaves.times(self.head, self.head + 1)[0]

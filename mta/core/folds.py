@@ -63,12 +63,14 @@ def _suffixes_reversed(combine: Any, items: list[Any]) -> list[Any]:
     return out
 
 
-def take(layout: Layout, run: Run, indices: Array) -> Run:
-    """Entries by ascending indices; a view where they follow each other."""
-    first, count = int(indices[0]), len(indices)
-    if int(indices[-1]) - first == count - 1 and bool((indices[1:] > indices[:-1]).all()):
+def take(layout: Layout, run: Run, indices: Array | range, start: int = 0) -> Run:
+    """Entries by ascending indices, which count from `start`; a view where they follow each other."""
+    first, count = int(indices[0]) - start, len(indices)
+    if isinstance(indices, range):
         return layout.cut(run, first, first + count)
-    return layout.take(run, indices)
+    if int(indices[-1]) - start - first == count - 1 and bool((indices[1:] > indices[:-1]).all()):
+        return layout.cut(run, first, first + count)
+    return layout.take(run, indices - start if start else indices)
 
 
 def join_results(parts: list[Any]) -> Any:

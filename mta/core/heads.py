@@ -6,7 +6,7 @@ Row i is leaf base + i; leaves are given and found by their absolute numbers. Wi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,8 +16,11 @@ from mta.core.stack import Leaves
 from mta.core.states import NOTHING, ColumnLayout, Run
 from mta.core.tree import Tree
 from mta.monoids.base import Array
-from mta.times.boundaries import boundaries
+from mta.times.boundaries import boundaries, steady
 from mta.times.cuts import Side, before
+
+#: The first leaf of each of some rows' windows; a range where they follow each other.
+Firsts: TypeAlias = Array | range
 
 
 class Heads(ABC):
@@ -36,7 +39,7 @@ class Heads(ABC):
         """The first leaf of a row's window, if it is before the batch and not before `head`."""
 
     @abstractmethod
-    def within(self, leaves: Leaves, head: int, row: int, stop: int) -> Array:
+    def within(self, leaves: Leaves, head: int, row: int, stop: int) -> Firsts:
         """The first leaf of each row's window, for rows from `row` on where it is one of these, or `head`."""
 
     @abstractmethod
@@ -64,13 +67,13 @@ class LimitHeads(Heads):
             head = max(head, self._base + row + 1 - self._count)
         return max([head, *(forest.first_leaf(head, cut, side) for cut, side in self._cuts_of(row))])
 
-    def within(self, leaves: Leaves, head: int, row: int, stop: int) -> Array:
+    def within(self, leaves: Leaves, head: int, row: int, stop: int) -> Firsts:
         end = self._rows_that_keep(leaves.stop - 1, leaves.page.times[-1], row, stop)
         firsts = self._among(leaves.page.times, leaves.start, row, end)
-        return np.maximum(firsts, head, out=firsts)
+        return firsts if firsts[0] >= head else np.maximum(as_column(firsts), head)
 
     def in_batch(self, start: int) -> Array:
-        return self._among(self._times, self._base, start, len(self._times)) - self._base
+        return as_column(self._among(self._times, self._base, start, len(self._times))) - self._base
 
     def _rows_that_keep(self, leaf: int, time: Any, start: int, stop: int) -> int:
         """The end of the rows, from `start` on, whose windows hold a leaf with this time."""
@@ -81,8 +84,11 @@ class LimitHeads(Heads):
             stop = max(start, min(stop, leaf + self._count - self._base))
         return stop
 
-    def _among(self, times: Array, first: int, start: int, stop: int) -> Array:
+    def _among(self, times: Array, first: int, start: int, stop: int) -> Firsts:
         """The first leaf of each row's window, where all of them are among leaves from `first` on."""
+        following = self._following(times, first, start, stop)
+        if following is not None:
+            return following
         found = np.full(stop - start, first)
         for cuts, side in self._cuts:
             np.maximum(found, first + boundaries(times, cuts[start:stop], side), out=found)
@@ -91,8 +97,24 @@ class LimitHeads(Heads):
             np.maximum(found, np.arange(start + counted, stop + counted), out=found)
         return found
 
+    def _following(self, times: Array, first: int, start: int, stop: int) -> range | None:
+        """The same where they follow each other, under one limit."""
+        if self._count is not None:
+            counted = self._base + 1 - self._count
+            alone = not self._cuts and start + counted >= first
+            return range(start + counted, stop + counted) if alone else None
+        if len(self._cuts) != 1:
+            return None
+        cuts, side = self._cuts[0]
+        found = steady(times, cuts[start:stop], side)
+        return None if found is None else range(first + found.start, first + found.stop)
+
     def _cuts_of(self, row: int) -> list[tuple[Any, Side]]:
         return [(cuts[row : row + 1].tolist()[0], side) for cuts, side in self._cuts]
+
+
+def as_column(firsts: Firsts) -> Array:
+    return np.arange(firsts.start, firsts.stop) if isinstance(firsts, range) else firsts
 
 
 class PredicateHeads(Heads):

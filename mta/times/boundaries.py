@@ -20,16 +20,23 @@ def boundaries(times: Array, cuts: Array, side: Side) -> Array:
     count, cuts = len(cuts), comparable_column(times, cuts, side)
     if count < FEW_CUTS or 4 * count < len(times):
         return times.searchsorted(cuts, side)
-    steady = _steady(times, cuts, side)
-    if steady is not None:
-        return steady
+    found = _steady(times, cuts, side)
+    if found is not None:
+        return np.arange(found.start, found.stop)
     extent = times[-1] - times[0]
     if times.dtype.kind == cuts.dtype.kind == "i" and 0 < extent <= 4 * len(times):
         return _counted(times, cuts, side)
     return times.searchsorted(cuts, side)
 
 
-def _steady(times: Array, cuts: Array, side: Side) -> Array | None:
+def steady(times: Array, cuts: Array, side: Side) -> range | None:
+    """`boundaries` that follow each other, of many cuts; None if they do not, or that is not seen at once."""
+    if len(cuts) < FEW_CUTS or times.dtype.kind + cuts.dtype.kind not in ("ii", "ff"):
+        return None
+    return _steady(times, cuts, side)
+
+
+def _steady(times: Array, cuts: Array, side: Side) -> range | None:
     """Times at a steady rate, where each cut is one further than the cut before it."""
     count = len(cuts)
     first = int(times.searchsorted(cuts[0], side))
@@ -43,7 +50,7 @@ def _steady(times: Array, cuts: Array, side: Side) -> Array | None:
             steady = (gone[some] < later[some]).all() and (kept[some] >= cuts[some]).all()
         if not steady:
             return None
-    return np.arange(first, first + count)
+    return range(first, first + count)
 
 
 def _counted(times: Array, cuts: Array, side: Side) -> Array:
