@@ -46,6 +46,8 @@ def decode_column(kind: Any, parameters: Any, raw: memoryview, count: int) -> Ar
         first, step = _whole_numbers(parameters, 2)
         if raw.nbytes or not _fits(first + step * max(0, count - 1)):
             raise Malformed(f"a column of {count} steps of {step} from {first}")
+        if step and _fits(first + step * count):
+            return np.arange(first, first + step * count, step, dtype=np.int64)
         return np.arange(count, dtype=np.int64) * step + first
     dtype = _NARROW.get(kind) or _RAW.get(kind) if isinstance(kind, str) else None
     if dtype is None or raw.nbytes != count * dtype.itemsize:

@@ -19,7 +19,7 @@ class Look(NamedTuple):
     filled: bool = True
 
 
-#: By how a contender's title begins. Dashed is over a store, and an open marker is a page of two entries.
+#: By how a title begins. Dashed is over Redis, dotted over RocksDB, and an open marker is a page of two.
 LOOKS = {
     "Naive": Look("#8a8f96", "x"),
     "Reactive": Look("#b7a57a", "v"),
@@ -27,7 +27,9 @@ LOOKS = {
     "Log MTA": Look("#c8702a", "^"),
     "Amortized MTA": Look("#12507b", "o"),
 }
-STORED = (", Redis", ", RocksDB", ", a store")
+STORED = {", Redis": "--", ", a store": "--", ", RocksDB": ":"}
+#: Of bars, by the style of the lines.
+HATCHES = {"-": "", "--": "////", ":": "...."}
 OTHERS = ("#7a4f9a", "#a63d57", "#4f8fa8", "#6b6b2f")
 
 
@@ -35,8 +37,8 @@ def look_of(title: str, place: int) -> Look:
     found = next((look for start, look in LOOKS.items() if title.startswith(start)), None)
     if found is None:
         return Look(OTHERS[place % len(OTHERS)], "D")
-    stored = any(where in title for where in STORED)
-    return found._replace(style="--" if stored else "-", filled=", P = 2" not in title)
+    style = next((style for where, style in STORED.items() if where in title), "-")
+    return found._replace(style=style, filled=", P = 2" not in title)
 
 
 def lines(
@@ -74,7 +76,6 @@ def bars(figure: Figure, groups: Mapping[str, Mapping[str, float]], *, y: str, l
     axes: Axes = figure.subplots()
     names = list(dict.fromkeys(name for group in groups.values() for name in group))
     width = 0.8 / max(len(names), 1)
-    hatches = dict(zip(("-", "--"), ("", "////"), strict=True))
     for place, name in enumerate(names):
         look = look_of(name, place)
         at = [(g, group[name]) for g, group in enumerate(groups.values()) if name in group]
@@ -85,7 +86,7 @@ def bars(figure: Figure, groups: Mapping[str, Mapping[str, float]], *, y: str, l
             label=name,
             facecolor=look.color,
             edgecolor="white",
-            hatch=hatches[look.style],
+            hatch=HATCHES[look.style],
             linewidth=0.3,
         )
     axes.set_xticks(range(len(groups)), list(groups))
