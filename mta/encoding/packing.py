@@ -5,6 +5,7 @@ Never pickle: what a store returns is data, and must not be able to run code.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -22,9 +23,12 @@ DECODED = 66
 HARMLESS = 1 << 10
 
 
-#: Values nest at most so deep. The decoder calls itself for each tuple, set or array in another, and takes
-#: some 40 KB of the thread's stack each time; lists and dicts count as well, so that there is one rule.
+#: Values nest at most so deep. The decoder calls itself for each tuple, set or array in another; lists and
+#: dicts count as well, so that there is one rule.
 DEEPEST = 48
+
+#: So many of those calls have their state, some 25 KB, on the thread's stack; further ones have it elsewhere.
+ON_THE_STACK = 4
 
 #: Pages and states have an element inside a few levels of their own.
 _DEEPEST_PAGE = DEEPEST + 16
@@ -76,11 +80,23 @@ def _unpacked(data: bytes | memoryview, depth: int) -> Any:
     if len(data) > HARMLESS and first_length(data) != len(data):
         raise Malformed("more than one packed value")
     try:
-        return msgpack.unpackb(data, ext_hook=_HOOKS[depth], strict_map_key=False)
+        if depth < ON_THE_STACK:
+            return msgpack.unpackb(data, ext_hook=_HOOKS[depth], strict_map_key=False)
+        return _unpacked_off_the_stack(data, _HOOKS[depth])
     except Malformed:
         raise
-    except (ValueError, TypeError, OverflowError) as error:
+    except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
         raise Malformed(f"no packed value: {error}") from None
+
+
+def _unpacked_off_the_stack(data: bytes | memoryview, hook: Callable[[int, bytes], Any]) -> Any:
+    """As `msgpack.unpackb`, which needs a stack for its state, and is faster."""
+    unpacker = msgpack.Unpacker(max_buffer_size=max(1, len(data)), ext_hook=hook, strict_map_key=False)
+    unpacker.feed(data)
+    value = unpacker.unpack()
+    if unpacker.tell() != len(data):
+        raise Malformed("more than one packed value")
+    return value
 
 
 def check_text(text: str) -> None:

@@ -6,6 +6,8 @@ import datetime
 import decimal
 import enum
 import math
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -214,6 +216,36 @@ def test_what_is_packed_can_be_read(wrapping: str) -> None:
     thread.start()
     thread.join()
     assert found == [value for value, _ in taken]
+
+
+SMALL_STACK = """
+import threading
+from mta.encoding.packing import DEEPEST, pack, unpack
+
+def wrapped(wrap):
+    value = 1
+    for _ in range(DEEPEST):
+        value = wrap(value)
+    return value
+
+def run():
+    for value in (wrapped(lambda each: (each,)), wrapped(lambda each: frozenset([each]))):
+        assert unpack(pack(value)) == value
+    print("read")
+
+threading.stack_size(256 << 10)
+thread = threading.Thread(target=run)
+thread.start()
+thread.join()
+"""
+
+
+def test_the_deepest_is_read_on_a_small_stack() -> None:
+    """In a process of its own, since it is the process that would end."""
+    done = subprocess.run(
+        [sys.executable, "-c", SMALL_STACK], check=False, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (0, "read\n"), done.stderr
 
 
 def test_what_holds_itself_is_refused() -> None:
