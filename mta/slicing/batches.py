@@ -99,7 +99,8 @@ def _breaks(times: Array, gap: Time) -> list[int]:
     """Where sessions begin, but for the first."""
     if gap == math.inf or len(times) < 2:
         return []
-    if times.dtype.kind != "O" and not max(abs(times[0]), abs(times[-1])) + gap < _EXACT:
+    first, last = times[[0, -1]].tolist()
+    if times.dtype.kind != "O" and not max(abs(first), abs(last)) + gap < _EXACT:
         times = times.astype(object)
     found: list[int] = (np.flatnonzero(times[1:] > times[:-1] + gap) + 1).tolist()
     return found
@@ -121,6 +122,10 @@ def _plain(time: Any) -> Any:
     return time.item() if isinstance(time, np.generic) else time
 
 
+def _listed(column: Any) -> list[Any]:
+    return list(column.tolist()) if hasattr(column, "tolist") else list(column)
+
+
 def plain_rows(monoid: Monoid, values: Any) -> list[Any]:
     """The elements of a batch one by one, with all that they have."""
     for method in ("to_pylist", "to_dicts"):  # tables of Arrow and polars
@@ -129,6 +134,9 @@ def plain_rows(monoid: Monoid, values: Any) -> list[Any]:
     if getattr(values, "ndim", 1) == 2 and hasattr(values, "to_dict"):
         return list(values.to_dict("records"))
     if isinstance(values, Mapping):
-        columns = [np.asarray(column).tolist() for column in values.values()]
+        columns = [_listed(column) for column in values.values()]
+        if len({len(column) for column in columns}) > 1:
+            lengths = {name: len(column) for name, column in zip(values, columns, strict=True)}
+            raise ValueError(f"the columns of a batch must have one length, got {lengths}")
         return [dict(zip(values, row, strict=True)) for row in zip(*columns, strict=True)]
     return list(values) if isinstance(values, (list, tuple)) and monoid.fields else batch_rows(monoid, values)

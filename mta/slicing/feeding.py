@@ -23,6 +23,7 @@ def fed(
     """The stream with tuples more, and what triggers give out on the way."""
     lineage, stream = stream.book.lineage, stream.copy()
     if not settings.in_steps:
+        # nobody looks at the copy before it is the stream
         put(plan.manager, stream, tuples)
         stream.book.lineage = lineage
         return stream, []
@@ -48,6 +49,15 @@ def fed(
     return stream, early
 
 
+def quiet(settings: Settings, stream: Stream, time: Time) -> bool:
+    """Whether nothing happens between a tuple and those before it, nor at it."""
+    if not stream.arrivals or (settings.in_order and not stream.youngest <= time < stream.next_edge):
+        return False
+    if settings.every_tuples is not None and stream.since_trigger + 1 >= settings.every_tuples:
+        return False
+    return settings.every_time is None or time < settings.next_trigger(stream.youngest)
+
+
 def _passed(plan: Plan, windows: WindowManager, stream: Stream, key: Any, time: Time) -> Stream:
     """The stream with what the windows hold that a tuple is the first to pass."""
     if stream.arrivals and time >= stream.next_edge:
@@ -65,7 +75,7 @@ def _stop(
     if settings.in_order:
         stop = min(stop, first_at(tuples.times, stream.next_edge, start))
     if settings.every_tuples is not None:
-        stop = min(stop, start + settings.every_tuples - stream.since_trigger)
+        stop = min(stop, start + max(settings.every_tuples - stream.since_trigger, 1))
     if trigger < math.inf:
         stop = min(stop, first_at(newest, trigger, start) + 1)
     return stop

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from mta.checks import MAX_TIME, check_time, check_times
 from mta.core.states import layout_of
+from mta.encoding.packing import check_text, pack, pack_entries
 from mta.errors import MissingTime, OutOfOrderError
-from mta.monoids.base import ColumnarMonoid, Monoid
+from mta.inputs import lift_of, row_of
+from mta.monoids.base import Monoid
 from mta.slicing.aggregate_store.base import AggregateStore
 from mta.slicing.batches import Tuples, plain_rows
-from mta.slicing.feeding import fed
+from mta.slicing.feeding import fed, quiet
 from mta.slicing.queries import (
     Plan,
     Queries,
@@ -42,18 +43,20 @@ class KeyedStreams(TakesTurns):
     def __init__(self, monoid: Monoid, queries: Queries, settings: Settings, name: str) -> None:
         self._monoid, self._settings, self._name = monoid, settings, name
         self._layout = layout_of(monoid)
-        plain = isinstance(monoid, ColumnarMonoid) and not monoid.fields
         # called for each tuple, so looked up once
-        self._row: Callable[[Any], Any] = monoid.check_row if plain else monoid.row
-        self._lift = monoid.lift_row
+        self._row, self._lift = row_of(monoid), lift_of(monoid)
         self._keyed, self._in_steps = settings.by is not None, settings.in_steps
         self._windows = WindowManager(monoid, settings.lateness, settings.changes_only)
+        #: whether slices go to a store, which cannot hold everything
+        self._stored = False
         self._plan = self._planned(queries)
         self._streams: dict[Any, Stream] = {}
         self._watermark: Time = -math.inf
         #: tuples before this time come too late
         self._horizon: Time = -math.inf
         self._late_dropped = 0
+        #: the youngest tuple of the keys that are forgotten
+        self._forgotten: Time = -math.inf
 
     # -- what it was made of, and how far it is -----------------------------------------------------------
 
@@ -97,28 +100,33 @@ class KeyedStreams(TakesTurns):
 
     def insert(self, value: Any, time: float) -> list[Result]:
         """Takes a tuple in; returns what a trigger gives out early, if there is one."""
-        if self._busy:
+        if self._busy or self._closed:
             raise self._refusal()
         self._busy = True
         try:
-            return self._insert(value, time)
+            if (type(time) is not int and type(time) is not float) or not -MAX_TIME <= time <= MAX_TIME:
+                time = _checked(time)
+            row = value if self._row is None else self._row(value)
+            state = row if self._lift is None else self._lift(row)
+            plan = self._plan
+            mark = self._mark(value) if plan.markers else None
+            key = self._settings.key(value) if self._keyed else None
+            if time < self._horizon:
+                self._late_dropped += 1
+                return []
+            stream = self._streams.get(key)
+            if self._stored and (type(row) not in (float, int) or stream is None):
+                self._check_storable(row, state)
+            if stream is not None and (not self._in_steps or quiet(self._settings, stream, time)):
+                plan.manager.add(stream, time, state, mark)
+                return []
+            return self._insert_with_steps(stream, key, time, state, mark)
         finally:
             self._busy = False
 
-    def _insert(self, value: Any, time: Any) -> list[Result]:
-        if (type(time) is not int and type(time) is not float) or not -MAX_TIME <= time <= MAX_TIME:
-            time = _checked(time)
-        state = self._lift(self._row(value))
-        plan = self._plan
-        mark = self._mark(value) if plan.markers else None
-        key = self._settings.key(value) if self._keyed else None
-        stream = self._streams.get(key)
-        if time < self._horizon:
-            self._late_dropped += 1
-            return []
-        if stream is not None and not self._in_steps:
-            plan.manager.add(stream, time, state, mark)
-            return []
+    def _insert_with_steps(
+        self, stream: Stream | None, key: Any, time: Time, state: Any, mark: Any
+    ) -> list[Result]:
         marks = None if mark is None else [mark]
         tuples = Tuples(self._layout, np.array([time]), self._layout.gather([state]), marks)
         stream, early = self._fed(stream, key, tuples)
@@ -137,6 +145,8 @@ class KeyedStreams(TakesTurns):
         rows = plain_rows(self._monoid, values) if asked_for else []
         marks = [self._mark(row) for row in rows] if self._plan.markers else None
         tuples = Tuples(self._layout, times, self._layout.lift(elements), marks)
+        if self._stored and count:
+            self._layout.check_storable(elements)
         streams, results, dropped = dict(self._streams), [], 0
         for key, part in self._by_key(tuples, rows).items():
             kept = part
@@ -156,26 +166,31 @@ class KeyedStreams(TakesTurns):
     @in_turn
     def watermark(self, time: float) -> list[Result]:
         """The windows that end by `time`, and those that late tuples have changed; the oldest end first."""
-        time = _checked(time)
+        if time is None:
+            raise MissingTime("a watermark is a time: watermark(time)")
+        time = check_time(time)
         if time < self._watermark:
             raise OutOfOrderError(
                 f"the watermark {time!r} is before {self._watermark!r}, the one before it; watermarks go up"
             )
         self._tidy()
         found: list[Timed] = []
-        streams = {}
+        streams, forgotten = {}, self._forgotten
         for key, stream in self._streams.items():
             due, after = self._windows.advance(stream, time, key)
             found += due
             # a key that has nothing any more is forgotten, unless its tuples are counted
             if after.book.slices or after.pending or self._plan.counts or self._settings.by is None:
                 streams[key] = after
+            else:
+                forgotten = max(forgotten, after.youngest)
         if len(self._streams) > 1:
             found.sort(key=when)
         horizon = self._windows.horizon(time)
         results = [result for _, _, result in found]
         # nothing is called from here on
         self._streams, self._watermark, self._horizon = streams, time, horizon
+        self._forgotten = forgotten
         return results
 
     # -- queries ----------------------------------------------------------------------------------------
@@ -191,9 +206,10 @@ class KeyedStreams(TakesTurns):
         self._tidy()
         queries, upto, streams = self._plan.queries, self._watermark, self._streams
         if history:
-            since, upto = from_oldest_slice(kind, queries, streams.values(), upto), -math.inf
+            since = from_oldest_slice(kind, queries, streams.values(), upto, self._forgotten)
+            upto = -math.inf
         else:
-            since = from_now_on(streams.values(), upto)
+            since = from_now_on(streams.values(), upto, self._forgotten)
         query = Query(kind, since)
         plan = self._planned({**queries, name: query})
         changed = {key: with_query(stream, name, query, upto) for key, stream in streams.items()}
@@ -233,6 +249,11 @@ class KeyedStreams(TakesTurns):
             progress = {name: progress_of(name, query, self._watermark) for name, query in queries}
             stream = Stream(self._new_store(), progress, self._watermark)
         return fed(self._settings, self._plan, self._windows, stream, key, tuples)
+
+    def _check_storable(self, row: Any, state: Any) -> None:
+        """Refuses what a store cannot hold now, and not when its slice goes there."""
+        check_text(row) if type(row) is str else pack(row)
+        pack_entries([self._monoid.pack(state)])
 
     def _mark(self, value: Any) -> dict[str, Any]:
         return {name: kind.mark(value) for name, kind in self._plan.markers.items()}

@@ -17,7 +17,7 @@ from mta.slicing.slice_manager import SliceManager
 from mta.slicing.slices import Slice
 from mta.slicing.stream import Progress, Stream
 from mta.slicing.stream_slicer import Query, StreamSlicer
-from mta.slicing.windows import EdgeWindow, Session, Sliding, Time, Window, after
+from mta.slicing.windows import EdgeWindow, Session, Sliding, Time, Window, after, is_counted
 
 Queries: TypeAlias = dict[str, Query]
 
@@ -56,7 +56,13 @@ class Plan(NamedTuple):
 
 def checked_queries(queries: Mapping[str, Window] | Iterable[tuple[str, Window]]) -> Queries:
     checked: Queries = {}
-    for name, kind in list(queries.items() if isinstance(queries, Mapping) else queries):
+    pairs = queries.items() if isinstance(queries, Mapping) else queries
+    if isinstance(pairs, (str, Window)) or not isinstance(pairs, Iterable):
+        raise TypeError(f'queries are a mapping such as {{"minute": Tumbling(60)}}, got {queries!r}')
+    for pair in pairs:
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise TypeError(f"queries are a mapping, or pairs of a name and a kind of windows, got {pair!r}")
+        name, kind = pair
         check_query(checked, name, kind)
         checked[name] = Query(kind, -math.inf)
     return checked
@@ -67,12 +73,10 @@ def check_query(queries: Queries, name: Any, kind: Any) -> None:
         raise TypeError(f"a query has a name, a str that is not empty, got {name!r}")
     if not isinstance(kind, (EdgeWindow, Session, ContentWindow)):
         raise TypeError(f"the query {name!r} is a kind of windows such as Tumbling(60), got {kind!r}")
+    if not isinstance(kind.fingerprint(), str):
+        raise TypeError(f"the fingerprint of the query {name!r} is a str, got {kind.fingerprint()!r}")
     if name in queries:
         raise ValueError(f"there is a query {name!r} already, {queries[name].kind!r}; take another name")
-
-
-def is_counted(kind: Window) -> bool:
-    return isinstance(kind, Sliding) and kind.measure == "count"
 
 
 def progress_of(name: str, query: Query, upto: Time) -> Progress:
@@ -88,19 +92,22 @@ def progress_of(name: str, query: Query, upto: Time) -> Progress:
     return EdgeProgress(kind, since, upto)
 
 
-def from_now_on(streams: Iterable[Stream], watermark: Time) -> Time:
-    """The time from which on there is no tuple yet."""
+def from_now_on(streams: Iterable[Stream], watermark: Time, forgotten: Time) -> Time:
+    """The time from which on there is no tuple yet; of streams that are forgotten the youngest is given."""
     youngest = max((stream.youngest for stream in streams), default=-math.inf)
-    return max(watermark, youngest if youngest == -math.inf else after(youngest))
+    return max(watermark, _behind(max(youngest, forgotten)))
 
 
-def from_oldest_slice(kind: Window, queries: Queries, streams: Iterable[Stream], watermark: Time) -> Time:
-    """The time from which on no slice is cut by windows of a kind."""
+def from_oldest_slice(
+    kind: Window, queries: Queries, streams: Iterable[Stream], watermark: Time, forgotten: Time
+) -> Time:
+    """The time from which on no slice is dropped, and none is cut by windows of a kind."""
     if isinstance(kind, ContentWindow):
         raise ValueError(f"{kind!r} has to see each tuple, so it has no history; leave out history=True")
     streams = list(streams)
-    now = from_now_on(streams, watermark)
+    now = from_now_on(streams, watermark, forgotten)
     since = min((stream.book.firsts[0] for stream in streams if stream.book.firsts), default=now)
+    since = max(since, _behind(max([forgotten, *(stream.book.last_dropped for stream in streams)])))
     for stream in streams:
         for each in reversed(stream.book.slices):
             if each.last >= since and not _keeps_whole(kind, each, queries):
@@ -113,6 +120,10 @@ def from_oldest_slice(kind: Window, queries: Queries, streams: Iterable[Stream],
             if each.first < since <= each.last:
                 since, changed = after(each.last), True
     return min(since, now)
+
+
+def _behind(time: Time) -> Time:
+    return time if time == -math.inf else after(time)
 
 
 def _keeps_whole(kind: Window, part: Slice, queries: Queries) -> bool:
@@ -137,7 +148,10 @@ def with_query(stream: Stream, name: str, query: Query, upto: Time) -> Stream:
     """A stream that one more query looks at, whose slices get no tuples beyond the query's edges."""
     since, kind = query.since, query.kind
     changed = stream.shared()
-    changed.progress = {**stream.progress, name: progress_of(name, query, upto)}
+    progress = progress_of(name, query, upto)
+    if isinstance(progress, SessionProgress):
+        progress = progress.begun(stream)
+    changed.progress = {**stream.progress, name: progress}
     changed.book = stream.book.copy()
     changed.book.lineage = stream.book.lineage
     for place, each in enumerate(stream.book.slices):

@@ -13,6 +13,9 @@ from mta.functions import described
 from mta.monoids.base import required
 from mta.slicing.windows import Time, number, positive, positive_count
 
+#: what other libraries have for a missing value, by name so that none of them has to be imported
+_MISSING = frozenset({"NAType", "NaTType"})
+
 #: the name of a field, or a function of an element
 By: TypeAlias = str | Callable[[Any], Hashable]
 
@@ -37,6 +40,9 @@ class Settings:
             raise ValueError(f"Slicer(lateness=...) is 0 or more, got {lateness!r}")
         if in_order and lateness:
             raise ValueError(f"in_order=True goes with lateness=0, as nothing comes late, got {lateness!r}")
+        for name, value in (("in_order", in_order), ("changes_only", changes_only)):
+            if not isinstance(value, (bool, np.bool_)):
+                raise TypeError(f"{name} is True or False, got {value!r}")
         if by is not None and not isinstance(by, str) and not callable(by):
             raise TypeError(f"by is the name of a field or a function of an element, got {by!r}")
         if every_tuples is not None:
@@ -61,13 +67,22 @@ class Settings:
             hash(key)
         except TypeError:
             raise TypeError(f"the key {key!r} of type {type(key).__name__} cannot be hashed") from None
+        if type(key).__name__ in _MISSING or key != key:
+            raise ValueError(
+                f"the key {key!r} of Slicer(by={by!r}) equals no other, not even itself; drop or replace "
+                "missing keys, for instance by None"
+            )
         return key
 
     def next_trigger(self, time: Time) -> Time:
         """The time at which a trigger by time comes that is after `time`."""
         if self.every_time is None:
             return math.inf
-        return (math.floor(time / self.every_time) + 1) * self.every_time
+        every = self.every_time
+        number = time // every if isinstance(time, int) else math.floor(time / every)
+        while number * every <= time:  # once, but for what floats round
+            number += 1
+        return number * every
 
     def told(self) -> dict[str, Any]:
         """The settings as plain values."""

@@ -70,10 +70,11 @@ class SliceManager:
         if place < 0:
             return False
         here = book.slices[place]
-        if time > here.last or time >= here.high or here.rows is not None:
+        if time > here.last or here.rows is not None:
             return False
         total = self._combine(here.state, state)
-        earliest = min(late.get(here.first, time), time)
+        behind = time < stream.watermark
+        earliest = min(late.get(here.first, time), time) if behind else None
         # nothing is called from here on
         here.state = total
         here.count += 1
@@ -81,7 +82,7 @@ class SliceManager:
             book.fresh = place
         if stream.changed_from > time:
             stream.changed_from = time
-        if time < stream.watermark:
+        if behind:
             late[here.first] = earliest
         stream.arrivals += 1
         stream.since_trigger += 1
@@ -138,7 +139,8 @@ class SliceManager:
                 last, cut_at = max(last, left.last), left.last + gap
         while stop < len(slices) and slices[stop].first < new.high:
             right = slices[stop]
-            if right.first > last + gap or right.first <= cut_at:  # they were cut on purpose
+            cut_on_purpose = new.last < right.first <= cut_at
+            if right.first > last + gap or cut_on_purpose:
                 break
             last = max(last, right.last)
             stop += 1

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 from uuid import uuid4
 
 from mta.algorithms import AmortizedMTA
+from mta.checks import check_parts, check_retain
 from mta.encoding.untrusted import printable
 from mta.errors import ManifestMismatch, WindowError
 from mta.monoids.base import Monoid
@@ -15,6 +16,7 @@ from mta.slicing.aggregate_store.leaves import slice_states
 from mta.slicing.aggregate_store.memory import Eager, Lazy
 from mta.slicing.aggregate_store.paged import LOCAL, Paged, check_local, check_pages
 from mta.slicing.keyed import KeyedStreams
+from mta.slicing.progress.told import a_number, a_time, some
 from mta.slicing.queries import Queries, checked_queries
 from mta.slicing.saved import (
     FORMAT,
@@ -28,7 +30,7 @@ from mta.slicing.saved import (
 from mta.slicing.settings import By, Settings
 from mta.slicing.stream import Stream
 from mta.slicing.windows import Window
-from mta.turns import in_turn
+from mta.turns import CLOSED, FORKED, in_turn
 from stores import Store
 
 _IN_MEMORY: dict[str, Callable[[Monoid], AggregateStore]] = {"lazy": Lazy, "eager": Eager}
@@ -63,8 +65,10 @@ class Slicer(KeyedStreams):
         retain: int = 2,
         lease: float | None = None,
     ) -> None:
-        if not isinstance(monoid, Monoid):
-            raise TypeError(f"the first argument is a monoid such as monoids.Sum(), got {monoid!r}")
+        check_parts(monoid, None, None)
+        if name is not None and (not isinstance(name, str) or not name):
+            raise TypeError(f"the name of a slicer is a str that is not empty, got {name!r}")
+        check_local(local)
         settings = Settings.checked(lateness, by, in_order, changes_only, every_tuples, every_time)
         name = f"slicer-{uuid4().hex}" if name is None else name
         super().__init__(monoid, checked_queries(queries), settings, name)
@@ -73,12 +77,14 @@ class Slicer(KeyedStreams):
         self._in_memory: Callable[[Monoid], AggregateStore] = Lazy
         if isinstance(store, Store):
             self._check_paged(settings)
-            check_local(local)
             options: Any = {"page_size": page_size, "retain": retain, "lease": lease}
             window = AmortizedMTA(slice_states(monoid), store=store, name=name, **options)
-            self._paged = Paged(monoid, window, local)
-        elif store in _IN_MEMORY:
+            self._keep_in(Paged(monoid, window, local))
+        elif isinstance(store, str) and store in _IN_MEMORY:
             self._in_memory = _IN_MEMORY[store]
+            check_retain(retain)
+            if page_size is not None or lease is not None:
+                raise ValueError(f"page_size and lease go with a store of open_store(url), not {store!r}")
         else:
             raise ValueError(
                 f'store is "lazy", "eager" or what stores.open_store(url) returns, got {store!r}'
@@ -132,7 +138,9 @@ class Slicer(KeyedStreams):
 
         Of the queries only those that hold a function have to be given, as they were.
         """
+        check_parts(monoid, None, store)
         check_local(local)
+        given = checked_queries(queries or {})
         options: Any = {"version": version, "retain": retain, "lease": lease}
         window = AmortizedMTA.restore(store, name, slice_states(monoid), **options)
         try:
@@ -140,8 +148,9 @@ class Slicer(KeyedStreams):
             if not isinstance(offset, dict) or offset.keys() != {"slicer", "offset"}:
                 raise ManifestMismatch(f"the window {name!r} was not checkpointed by a slicer")
             with opened(f"the slicer {name!r}", offset["slicer"]) as saved:
-                slicer = cls._loaded(name, saved, monoid, queries, None)
-                slicer._paged, slicer._offset = Paged(monoid, window, local), offset["offset"]
+                slicer = cls._loaded(name, saved, monoid, given, None)
+                slicer._offset = offset["offset"]
+                slicer._keep_in(Paged(monoid, window, local))
                 slicer._load_streams(saved)
         except BaseException:
             window.close()
@@ -168,15 +177,28 @@ class Slicer(KeyedStreams):
         by: By | None = None,
     ) -> Self:
         """The slicer that `dump` told of. Queries that hold a function have to be given, and `by`."""
+        check_parts(monoid, None, None)
+        given = checked_queries(queries or {})
+        if not isinstance(store, str):
+            raise ValueError(f'load takes store="lazy" or "eager", got {store!r}')
         with opened("the slicer", data) as saved:
-            slicer = cls._loaded(saved["name"], saved, monoid, queries, by, store=store)
+            slicer = cls._loaded(saved["name"], saved, monoid, given, by, store=store)
             slicer._load_streams(saved)
         return slicer
 
     def close(self) -> None:
-        """Ends what works in the background; what came after the last checkpoint is given up."""
+        """Ends what works in the background; what came after the last checkpoint is given up.
+
+        Closing twice is fine. In a process that was forked from the slicer's own it does nothing.
+        """
+        if self._ended or self._closed == FORKED:
+            return
+        if self._busy:
+            raise self._refusal()
+        self._closed = CLOSED
         if self._paged is not None:
             self._paged.window.close()
+        self._ended = True
 
     def __enter__(self) -> Self:
         return self
@@ -184,7 +206,17 @@ class Slicer(KeyedStreams):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError(
+            f"the slicer {self._name!r} can be neither copied nor pickled: restore() a checkpoint where it "
+            "is needed, or load() what dump() returns"
+        )
+
     # -- inside -----------------------------------------------------------------------------------------
+
+    def _keep_in(self, paged: Paged) -> None:
+        self._paged, self._stored = paged, True
+        self._stays_in_this_process()
 
     def _new_store(self) -> AggregateStore:
         return self._in_memory(self._monoid) if self._paged is None else self._paged
@@ -227,11 +259,14 @@ class Slicer(KeyedStreams):
             "queries": saved_queries(self._plan.queries),
             "watermark": self._watermark,
             "late_dropped": self._late_dropped,
+            "forgotten": self._forgotten,
             "streams": [(key, saved_stream(self._monoid, stream)) for key, stream in self._streams.items()],
         }
 
     @classmethod
-    def _loaded(cls, name: str, saved: Any, monoid: Monoid, queries: Any, by: Any, **options: Any) -> Self:
+    def _loaded(
+        cls, name: str, saved: Any, monoid: Monoid, queries: Queries, by: Any, **options: Any
+    ) -> Self:
         """A slicer with nothing in it yet, as it was made."""
         settings = Settings(**{**saved["settings"], "by": by})
         what = f"the slicer {name!r}"
@@ -250,12 +285,13 @@ class Slicer(KeyedStreams):
 
     def _resume(self, queries: Queries, saved: Any) -> None:
         self._plan = self._planned(queries)
-        self._watermark, self._late_dropped = saved["watermark"], saved["late_dropped"]
+        self._watermark, self._forgotten = a_time(saved["watermark"]), a_time(saved["forgotten"])
+        self._late_dropped = a_number(saved["late_dropped"])
         self._horizon = self._windows.horizon(self._watermark)
 
     def _load_streams(self, saved: Any) -> None:
         queries, watermark = self._plan.queries, self._watermark
         self._streams = {
             key: loaded_stream(self._monoid, self._new_store(), queries, watermark, stream)
-            for key, stream in saved["streams"]
+            for key, stream in (some(each, "a stream", 2) for each in some(saved["streams"], "streams"))
         }

@@ -30,7 +30,7 @@ class Slice:
 class Slices:
     """The slices of a stream that are in the process, the oldest first."""
 
-    __slots__ = ("dropped", "firsts", "fresh", "last_dropped", "lineage", "slices")
+    __slots__ = ("dropped", "firsts", "fresh", "last_dropped", "lineage", "origin", "slices")
 
     def __init__(self, slices: list[Slice]) -> None:
         self.slices = slices
@@ -38,26 +38,33 @@ class Slices:
         self.firsts = [each.first for each in slices]
         #: so many of the first ones are as they were when the aggregate store last looked at the lineage
         self.fresh = 0
-        self.lineage = object()
-        #: how many were dropped in front of them, and the time of the last tuple in these
+        self.lineage: Any = object()
+        #: the lineage that this was copied from
+        self.origin: Any = None
+        #: how many were dropped in front of them, and the last time of a tuple in these
         self.dropped = 0
         self.last_dropped: Time = -math.inf
 
     def copy(self) -> Slices:
         """Another one, to be changed without changing this."""
         copied = self._from(0)
-        copied.fresh = self.fresh
+        copied.fresh, copied.origin = self.fresh, self.lineage
         return copied
+
+    def follows(self, lineage: Any) -> bool:
+        """Whether a store that has looked at a lineage knows what `fresh` is about."""
+        return lineage is not None and (self.lineage is lineage or self.origin is lineage)
 
     def without(self, count: int) -> Slices:
         """The same without the oldest `count`, in the place of this."""
         rest = self._from(count)
-        rest.fresh, rest.lineage = max(self.fresh - count, 0), self.lineage
+        rest.fresh, rest.lineage, rest.origin = max(self.fresh - count, 0), self.lineage, self.origin
         return rest
 
     def _from(self, start: int) -> Slices:
         part = Slices([])
         part.slices, part.firsts = self.slices[start:], self.firsts[start:]
-        part.dropped = self.dropped + start
-        part.last_dropped = self.slices[start - 1].last if start else self.last_dropped
+        part.dropped, part.last_dropped = self.dropped + start, self.last_dropped
+        if start:
+            part.last_dropped = max(self.last_dropped, self.slices[start - 1].last)
         return part

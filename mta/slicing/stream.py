@@ -43,6 +43,10 @@ class Progress(Protocol):
     def since(self) -> Time:
         """It sees tuples from this time on."""
 
+    @property
+    def idle_until(self) -> Time:
+        """Nothing of it is due at watermarks before this time, but where tuples come late."""
+
     def advance(self, stream: Stream, moment: Moment) -> tuple[list[Due], Self]:
         """The windows that are due, with those that late tuples have changed."""
 
@@ -71,6 +75,7 @@ class Stream:
         "changed_from",
         "given_values",
         "late",
+        "looked_at",
         "needed",
         "next_edge",
         "pending",
@@ -95,6 +100,8 @@ class Stream:
         self.changed_from: Time = math.inf
         #: no query needs tuples before this time
         self.needed: Time = -math.inf
+        #: how many slices there had been when it was last looked at what queries need
+        self.looked_at = 0
         #: where windows have to be given out before a tuple comes, where tuples come in order
         self.next_edge: Time = math.inf
         #: results that wait for the watermark, where windows are given out as tuples pass them

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from heapq import heapify, heapreplace
 from typing import NamedTuple
 
-from mta.slicing.windows import EdgeWindow, Session, Time, Window
+from mta.slicing.windows import EdgeWindow, Session, Time, Window, is_counted
 
 #: Edges of so many queries or more are kept for late tuples, so many of each query.
 MANY, AHEAD = 4, 8
@@ -33,7 +33,9 @@ class StreamSlicer:
         gaps = [query.kind.gap for query in queries if isinstance(query.kind, Session)]
         #: a tuple further than this from a slice is in another session; without sessions there are none
         self.gap: Time = min(gaps, default=math.inf)
-        self._edges = [query for query in queries if isinstance(query.kind, EdgeWindow)]
+        self._edges = [
+            query for query in queries if isinstance(query.kind, EdgeWindow) and not is_counted(query.kind)
+        ]
         self._limits = [query.since for query in queries if query.since > -math.inf]
         self._starts_only = starts_only
         #: for each query an edge, the first after a time up to `_time`

@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+
 from mta.checks import MAX_TIME
 
 Time: TypeAlias = Any
@@ -170,6 +172,11 @@ class Tumbling(Sliding):
         return f"Tumbling({', '.join([str(self.length), *self._options()])})"
 
 
+def is_counted(kind: Window) -> bool:
+    """Whether its windows are so many tuples, and have no edges in time."""
+    return isinstance(kind, Sliding) and kind.measure == "count"
+
+
 class Session(Window):
     """Tuples that follow each other within `gap`; a tuple exactly `gap` after the last one still joins.
 
@@ -185,7 +192,7 @@ class Session(Window):
 
 def number(kind: str, name: str, value: Any) -> Any:
     """A finite number, plain."""
-    value = value.item() if hasattr(value, "dtype") and hasattr(value, "item") else value
+    value = value.item() if isinstance(value, np.generic) or getattr(value, "ndim", 1) == 0 else value
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{kind}({name}=...) is a number in the unit of the times, got {value!r}")
     if not abs(value) <= MAX_TIME:
@@ -201,10 +208,15 @@ def positive(kind: str, name: str, value: Any) -> Any:
 
 
 def positive_count(kind: str, name: str, value: Any) -> int:
-    value = positive(kind, name, value)
-    if not isinstance(value, int):
-        raise TypeError(f'{kind}({name}=...) is a whole number of tuples with measure="count", got {value!r}')
-    return value
+    """How many tuples."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    if isinstance(plain, bool) or (not isinstance(plain, int) and not _is_whole(plain)):
+        raise TypeError(f"{kind}({name}=...) is a whole number of tuples, got {value!r}")
+    return int(positive(kind, name, plain))
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, float) and value.is_integer()
 
 
 def after(time: Time) -> Time:

@@ -125,19 +125,25 @@ class Plain:
         for place, (name, kind) in enumerate(self.queries.items()):
             given, seen = self.given.setdefault(name, {}), self.seen.setdefault(name, set())
             mine = [each for each in ordered if each[0] >= self.since.get(name, -math.inf)]
-            news = []
+            news, present = [], set()
             for start, end, at, part in windows(kind, mine):
                 arrivals = [arrival for _, arrival, _ in part]
                 which = start if isinstance(kind, CountSliding) else (start, end)
                 if isinstance(kind, Cut):
                     which = arrivals[0]
-                if at > time or given.get(which) == arrivals:
+                if at > time:
+                    continue
+                present.add(which)
+                if given.get(which) == arrivals:
                     continue
                 moving = isinstance(kind, (Session, Cut))
                 is_update = not seen.isdisjoint(arrivals) if moving else which in given
                 value = self.result([value for _, _, value in part])
                 found.append(((at, place, start), (name, start, end, value, is_update)))
                 news.append((which, arrivals))
+            if isinstance(kind, Cut):  # what became part of another window, and comes again, is given again
+                for which in given.keys() - present:
+                    del given[which]
             for which, arrivals in news:
                 given[which] = arrivals
                 seen.update(arrivals)

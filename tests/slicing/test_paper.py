@@ -13,6 +13,7 @@ from window_kinds import sessions, sliding, tumbling
 
 from mta import monoids
 from mta.slicing import Session, Slicer, Sliding, Tumbling
+from mta.slicing.aggregate_store import memory
 
 
 class Counting:
@@ -152,3 +153,44 @@ def test_slices_are_at_most_as_many_as_windows_start_and_twice_as_many_out_of_or
     assert slicer.slices <= 1 + (len(starts) if in_order else len(starts | ends))
     assert len(starts) <= count
     assert len(starts | ends) <= 2 * count
+
+
+@pytest.mark.parametrize("options", [{}, {"in_order": True}, {"every_tuples": 1000}, {"every_time": 1000}])
+def test_tuples_that_nothing_happens_at_copy_no_slices(options: Any) -> None:
+    slicer = Slicer(monoids.Sum(), {"q": Tumbling(100)}, **options)
+    streams = set()
+    for time in range(500):
+        slicer.insert(1, time=time)
+        (stream,) = slicer._streams.values()
+        streams.add(id(stream))
+    # where tuples come in order, one of each window tells what was before it
+    assert len(streams) <= (7 if options.get("in_order") else 2)
+    assert sum(r.value for r in slicer.watermark(500)) == 500
+
+
+def test_long_windows_that_are_due_together_share_what_is_combined(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "BLOCK", 32)
+    counting = Counting()
+    slicer = Slicer(counting.monoid, {"long": Sliding(1000, 1)})
+    slicer.extend([1] * 2000, range(2000))
+    slicer.watermark(1900)
+    before = counting.combines
+    assert [r.value for r in slicer.watermark(2000)] == [1000] * 100
+    # blocks of 32 slices and those at both ends, where each window would be 1,000 combines
+    assert counting.combines - before <= 100 * (1000 // 32 + 2 * 32)
+
+
+def test_what_queries_need_is_looked_at_when_an_eighth_more_slices_have_come() -> None:
+    class Watched(Tumbling):
+        looks = 0
+
+        def reach(self, time: Any) -> Any:
+            Watched.looks += 1
+            return super().reach(time)
+
+    slicer = Slicer(monoids.Sum(), {"long": Watched(10_000), "fine": Tumbling(10)})
+    for time in range(0, 20_000, 10):
+        slicer.insert(1, time=time)
+        slicer.watermark(time)
+    assert Watched.looks < 500 < 2000
+    assert slicer.slices <= 1000 * 9 // 8 + 2

@@ -250,3 +250,91 @@ def test_a_session_that_grows_again_after_it_was_given() -> None:
     slicer.insert(4, time=10)
     slicer.insert(8, time=15)
     assert [(r.start, r.end, r.value, r.is_update) for r in slicer.watermark(40)] == [(0, 35, 15, True)]
+
+
+def test_history_begins_behind_what_is_dropped() -> None:
+    slicer = Slicer(monoids.Sum(), {}, lateness=30)
+    slicer.insert(1, time=44)
+    assert slicer.add("now", Tumbling(3)) == math.nextafter(44, math.inf)
+    slicer.watermark(30)  # which drops what no query needs
+    slicer.insert(2, time=38)
+    assert slicer.add("past", Tumbling(16), history=True) == math.nextafter(44, math.inf)
+    slicer.insert(4, time=46)
+    assert outcome(slicer.watermark(50)) == [("now", 45, 48, 4, False), ("past", 32, 48, 4, False)]
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_query_is_not_before_the_tuples_of_a_key_that_is_forgotten(moved: bool) -> None:
+    slicer = Slicer(monoids.Sum(), {}, by=_third, lateness=30)
+    slicer.insert(1, time=25)
+    slicer.add("now", Tumbling(10))
+    slicer.watermark(5)
+    assert slicer.keys == []
+    if moved:
+        slicer = Slicer.load(slicer.dump(), monoids.Sum(), by=_third)
+    for name, history in (("new", False), ("past", True)):
+        assert slicer.add(name, Tumbling(10), history=history) == math.nextafter(25, math.inf)
+
+
+@pytest.mark.parametrize("store", ["lazy", "paged"])
+def test_sessions_with_history_see_what_is_about_to_go_to_the_store(store: str) -> None:
+    slicer = make(store, monoids.Sum(), {"all": Tumbling(100)})
+    slicer.extend([1, 2], [10, 13])
+    slicer.watermark(50)
+    # from now on no tuple can join what was at 13
+    assert slicer.add("visit", Session(5), history=True) == 10
+    slicer.insert(4, time=60)
+    assert outcome(slicer.watermark(70)) == [("visit", 10, 18, 3, False), ("visit", 60, 65, 4, False)]
+    slicer.close()
+
+
+def test_a_batch_between_slices_of_counted_tuples() -> None:
+    slicer = Slicer(monoids.Collect(), {"two": Tumbling(2, measure="count")})
+    slicer.extend([1, 2, 3, 4], [0.1, 0.2, 0.3, 0.4])
+    slicer.extend([15, 35], [0.15, 0.35])
+    assert [r.value for r in slicer.watermark(10)] == [[1, 15], [2, 3], [35, 4]]
+
+
+def test_a_batch_of_equal_times_between_slices_of_counted_tuples() -> None:
+    slicer = Slicer(monoids.Collect(), {"two": Tumbling(2, measure="count")})
+    slicer.extend([1, 2, 3, 4], [0.1, 0.2, 0.3, 0.3])
+    slicer.extend([15, 35, 36], [0.15, 0.3, 0.3])
+    slicer.insert(37, time=0.3)
+    assert [r.value for r in slicer.watermark(10)] == [[1, 15], [2, 3], [4, 35], [36, 37]]
+
+
+def test_windows_by_count_cut_no_slice_in_time() -> None:
+    slicer = Slicer(monoids.Sum(), {"c": Sliding(600, 600, measure="count")})
+    slicer.extend(range(1000), range(0, 10_000, 10))
+    assert slicer.slices == 2  # of 512 tuples at most
+
+
+def test_results_are_in_the_order_of_queries_also_when_some_have_gone() -> None:
+    slicer = Slicer(monoids.Sum(), {name: Tumbling(10) for name in "abcd"}, in_order=True)
+    slicer.extend([1, 2], [1, 15])
+    slicer.remove("a")
+    slicer.remove("b")
+    assert slicer.add("e", Tumbling(10), history=True) == 1
+    assert [r.query for r in slicer.watermark(10)] == ["c", "d", "e"]
+
+
+@pytest.mark.parametrize("store", ["lazy", "paged"])
+def test_a_window_that_has_ended_is_not_given_early(store: str) -> None:
+    slicer = make(store, monoids.Sum(), {"visit": Session(4)}, lateness=30, every_tuples=1)
+    slicer.watermark(20)
+    assert slicer.insert(1, time=0) == []
+    slicer.add("five", Tumbling(5), history=True)
+    assert slicer.insert(1, time=1) == []
+    assert outcome(slicer.watermark(20)) == [("visit", 0, 5, 2, False), ("five", 0, 5, 2, False)]
+    slicer.close()
+
+
+def test_changes_are_told_from_what_was_given_before() -> None:
+    slicer = Slicer(
+        monoids.Max(), {"five": Tumbling(5)}, in_order=True, changes_only=True, every_tuples=2, lateness=0
+    )
+    slicer.insert(3, time=1)
+    # [0, 5) is complete when this comes, and given later
+    assert outcome(slicer.insert(3, time=6)) == [("five", 5, 10, 3, False)]
+    assert outcome(slicer.watermark(5)) == []
+    assert outcome(slicer.insert(3, time=7)) == []

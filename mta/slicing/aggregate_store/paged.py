@@ -14,9 +14,9 @@ from mta.algorithms import AmortizedMTA
 from mta.core.states import NOTHING
 from mta.monoids.base import ColumnarMonoid, Monoid
 from mta.slicing.aggregate_store.base import AggregateStore, folded
-from mta.slicing.queries import is_counted
+from mta.slicing.aggregate_store.memory import Lazy
 from mta.slicing.slices import Slice, Slices
-from mta.slicing.windows import EdgeWindow, Session, Time, Window, before
+from mta.slicing.windows import EdgeWindow, Session, Time, Window, before, is_counted
 
 #: How many slices that cannot change stay in the process.
 LOCAL = 1024
@@ -47,9 +47,11 @@ class Paged(AggregateStore):
         #: a leaf's time is that of the first tuple in its slice
         self.window = window
         self._local = local
+        #: aggregates of the slices that are in the process
+        self._lazy = Lazy(monoid)
 
     def fold(self, book: Slices, start: int, stop: int) -> Any:
-        return folded(self.monoid, [each.state for each in book.slices[start:stop]])
+        return self._lazy.fold(book, start, stop)
 
     def between(self, book: Slices, start: Time, end: Time) -> Any:
         known = self.known(book)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from itertools import pairwise
 from typing import Any, Self
 
+from mta.encoding.untrusted import whole
 from mta.slicing.aggregate_store.base import folded
 from mta.slicing.content import ContentWindow
+from mta.slicing.progress.told import a_number, some
 from mta.slicing.slices import Row
 from mta.slicing.stream import Due, Moment, Stream
 from mta.slicing.windows import Time
@@ -19,6 +22,7 @@ Signature = tuple[int, int, int]
 class ContentProgress:
     """The windows that were given and may still change. Looks at all rows of these at each watermark."""
 
+    idle_until: Time = -math.inf
     __slots__ = ("_base", "_given", "_gone", "_seen", "kind", "name", "since")
 
     def __init__(self, kind: ContentWindow, name: str, since: Time) -> None:
@@ -82,8 +86,11 @@ class ContentProgress:
 
     def loaded(self, saved: Any) -> Self:
         successor = self._like()
-        successor._base, successor._gone, given, seen = saved
-        successor._given, successor._seen = frozenset(map(tuple, given)), frozenset(seen)
+        base, gone, given, seen = some(saved, "a query's progress", 4)
+        successor._base, successor._gone = whole(base, "a number of tuples", a_number(gone)), gone
+        windows = [list(map(a_number, some(each, "a window", 3))) for each in some(given, "windows")]
+        successor._given = frozenset((first, last, count) for first, last, count in windows)
+        successor._seen = frozenset(map(a_number, some(seen, "tuples")))
         return successor
 
     def _like(self) -> Self:

@@ -13,6 +13,7 @@ from itertools import accumulate
 from typing import Any, Self
 
 from mta.slicing.aggregate_store.base import folded
+from mta.slicing.progress.told import a_number, some
 from mta.slicing.slices import Row, Slice
 from mta.slicing.stream import Due, Moment, Stream
 from mta.slicing.windows import Sliding, Time
@@ -77,6 +78,7 @@ class Numbered:
 class CountProgress:
     """The windows that were given and may still change, of all that end before number `upto`."""
 
+    idle_until: Time = -math.inf
     __slots__ = ("final", "given", "gone", "kind", "since", "upto")
 
     def __init__(
@@ -139,8 +141,13 @@ class CountProgress:
         return [self.upto, self.final, self.gone, list(self.given.items())]
 
     def loaded(self, saved: Any) -> Self:
-        upto, final, gone, given = saved
-        given = {start: tuple(each) for start, each in given}
+        *numbers, windows = some(saved, "a query's progress", 4)
+        upto, final, gone = map(a_number, numbers)
+        given: dict[int, Signature] = {}
+        for each in some(windows, "windows"):
+            start, signature = some(each, "a window", 2)
+            first, last = some(signature, "a window's tuples", 2)
+            given[a_number(start)] = a_number(first), a_number(last)
         return type(self)(self.kind, self.since, upto, final, gone, given)
 
     def _starts(self, after: int, until: float) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 from mta.core.states import NOTHING
+from mta.slicing.progress.told import a_span, a_time, some
 from mta.slicing.stream import Due, Moment, Stream
 from mta.slicing.windows import EdgeWindow, Span, Time
 
@@ -14,12 +15,18 @@ from mta.slicing.windows import EdgeWindow, Span, Time
 class EdgeProgress:
     """The windows that were given and may still change, of all that end at `upto` or before."""
 
-    __slots__ = ("given", "kind", "since", "upto")
+    __slots__ = ("given", "idle_until", "kind", "since", "upto")
 
     def __init__(
-        self, kind: EdgeWindow, since: Time, upto: Time = -math.inf, given: frozenset[Span] = frozenset()
+        self,
+        kind: EdgeWindow,
+        since: Time,
+        upto: Time = -math.inf,
+        given: frozenset[Span] = frozenset(),
+        idle_until: Time = -math.inf,
     ) -> None:
         self.kind, self.since, self.upto, self.given = kind, since, upto, given
+        self.idle_until = idle_until
 
     def advance(self, stream: Stream, moment: Moment) -> tuple[list[Due], Self]:
         until = max(moment.watermark, self.upto)
@@ -34,12 +41,13 @@ class EdgeProgress:
         dues = [due for span in spans if (due := self._due(stream, span, span in self.given))]
         ended = {*self.given, *((due.start, due.end) for due in dues)}
         given = frozenset(span for span in ended if span[1] > moment.horizon)
-        return dues, type(self)(self.kind, self.since, until, given)
+        edge = self.kind.edge_after(until)
+        return dues, type(self)(self.kind, self.since, until, given, math.inf if edge is None else edge)
 
     def early(self, stream: Stream) -> list[Due]:
         if stream.youngest < self.since:
             return []
-        spans = (span for span in self.kind.holding(stream.youngest) if span[1] > self.upto)
+        spans = (span for span in self.kind.holding(stream.youngest) if span[1] > stream.watermark)
         return [due for span in spans if (due := self._due(stream, span, False))]
 
     def needs(self, stream: Stream, horizon: Time) -> Time:  # noqa: ARG002
@@ -51,11 +59,12 @@ class EdgeProgress:
         return self
 
     def saved(self) -> Any:
-        return [self.upto, sorted(self.given)]
+        return [self.upto, sorted(self.given), self.idle_until]
 
     def loaded(self, saved: Any) -> Self:
-        upto, given = saved
-        return type(self)(self.kind, self.since, upto, frozenset(map(tuple, given)))
+        upto, given, idle_until = some(saved, "a query's progress", 3)
+        spans = frozenset(a_span(each) for each in some(given, "windows"))
+        return type(self)(self.kind, self.since, a_time(upto), spans, a_time(idle_until))
 
     def _due(self, stream: Stream, span: Span, is_update: bool) -> Due | None:
         start, end = span

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
+from itertools import pairwise
 from typing import Any, Self
 
+from mta.encoding.untrusted import Malformed
+from mta.slicing.progress.told import a_span, a_time, some, yes_or_no
 from mta.slicing.stream import Due, Moment, Stream
 from mta.slicing.windows import Session, Time, after
 
@@ -20,6 +23,7 @@ Extent = tuple[Time, Time]
 class SessionProgress:
     """The sessions that may still change, in order, and what was given of them."""
 
+    idle_until: Time = -math.inf
     __slots__ = ("final", "found", "given", "kind", "scanned", "since")
 
     def __init__(
@@ -37,6 +41,11 @@ class SessionProgress:
         self.found, self.given = found, given
         #: whether slices from before the last watermark were looked at
         self.scanned = scanned
+
+    def begun(self, stream: Stream) -> Self:
+        """As it is where the stream has slices already, which may be gone when the next watermark comes."""
+        found = tuple(self._sessions(stream))
+        return type(self)(self.kind, self.since, self.final, found, self.given, True)
 
     def advance(self, stream: Stream, moment: Moment) -> tuple[list[Due], Self]:
         gap, until = self.kind.gap, moment.watermark
@@ -66,6 +75,8 @@ class SessionProgress:
             return []
         start, last = found[-1]
         end = last + self.kind.gap
+        if end <= stream.watermark:
+            return []
         return [Due(end, start, end, stream.between(start, after(last)), False)]
 
     def needs(self, stream: Stream, horizon: Time) -> Time:  # noqa: ARG002
@@ -78,8 +89,9 @@ class SessionProgress:
         return [self.final, self.found, self.given, self.scanned]
 
     def loaded(self, saved: Any) -> Self:
-        final, found, given, scanned = saved
-        return type(self)(self.kind, self.since, final, _extents(found), _extents(given), scanned)
+        final, found, given, scanned = some(saved, "a query's progress", 4)
+        scanned = yes_or_no(scanned, "whether slices were looked at")
+        return type(self)(self.kind, self.since, a_time(final), _extents(found), _extents(given), scanned)
 
     def _sessions(self, stream: Stream) -> list[Extent]:
         """All sessions as they are now, but those that cannot change."""
@@ -103,7 +115,10 @@ class SessionProgress:
 
 
 def _extents(saved: Any) -> tuple[Extent, ...]:
-    return tuple((start, last) for start, last in saved)
+    extents = tuple(a_span(each, "a session") for each in some(saved, "sessions"))
+    if any(older[1] >= younger[0] for older, younger in pairwise(extents)):
+        raise Malformed("sessions are not in the order of their times")
+    return extents
 
 
 def _first(session: Extent) -> Time:

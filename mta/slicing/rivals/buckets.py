@@ -8,10 +8,9 @@ from typing import Any
 
 from mta.monoids.base import Monoid
 from mta.slicing.aggregate_store.base import folded
-from mta.slicing.queries import is_counted
 from mta.slicing.rivals.base import Rival
 from mta.slicing.window_manager import Result, Timed
-from mta.slicing.windows import EdgeWindow, Session, Span, Time
+from mta.slicing.windows import EdgeWindow, Session, Span, Time, is_counted
 
 
 class Bucket:

@@ -11,10 +11,9 @@ from typing import Any
 
 from mta.baselines import DABA, BaseIntervals
 from mta.monoids.base import Monoid
-from mta.slicing.queries import is_counted
 from mta.slicing.rivals.base import Rival
 from mta.slicing.window_manager import Result, Timed
-from mta.slicing.windows import EdgeWindow, Session, Sliding, Time, Window
+from mta.slicing.windows import EdgeWindow, Session, Sliding, Time, Window, is_counted
 
 
 class Held(Rival):

@@ -1,0 +1,37 @@
+"""What a checkpoint tells, looked at: times, numbers of tuples, spans. Anybody may have written it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mta.encoding.untrusted import LARGEST, Malformed, fields, real, shown, whole
+from mta.slicing.windows import Span, Time
+
+
+def a_time(value: Any, what: str = "a time") -> Time:
+    """A time, or an edge of a window that holds the last times there are; infinite where there is none."""
+    if type(value) is int and abs(value) <= 4 * LARGEST:
+        return value
+    return real(value, what)
+
+
+def a_number(value: Any, what: str = "a number of tuples") -> int:
+    return whole(value, what)
+
+
+def a_span(value: Any, what: str = "a window") -> Span:
+    start, end = some(value, what, 2)
+    if a_time(start) > a_time(end):
+        raise Malformed(f"{what} is from {shown(start)} to {shown(end)}")
+    return start, end
+
+
+def some(value: Any, what: str, count: int | None = None) -> list[Any]:
+    """A list or a tuple, of so many."""
+    return fields(list(value) if type(value) is tuple else value, what, count)
+
+
+def yes_or_no(value: Any, what: str) -> bool:
+    if type(value) is not bool:
+        raise Malformed(f"{what} is {shown(value)}, not true or false")
+    return value
