@@ -184,7 +184,7 @@ def check_times(times: Any, count: int) -> Array:
         column = as_array(times)
     elif isinstance(times, (list, tuple, range)):
         column = column_of(list(times))
-        if any(isinstance(time, bool) for time in times):
+        if bool in set(map(type, times)):
             column = column.astype(object)  # which is checked one by one
             column[:] = list(times)
     else:
