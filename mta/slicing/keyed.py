@@ -242,6 +242,10 @@ class KeyedStreams(TakesTurns):
 
     def _tidy(self) -> None:
         """What has to be done at times and changes nothing that anybody could see."""
+        plan = self._plan
+        if plan.manager.keeps_rows and not plan.markers and not plan.counts:
+            for stream in self._streams.values():
+                plan.manager.forget_rows(stream.book, self._horizon)
 
     def _fed(self, stream: Stream | None, key: Any, tuples: Tuples) -> tuple[Stream, list[Result]]:
         if stream is None:

@@ -195,7 +195,7 @@ def _check_mark(kind: Window, mark: Any) -> None:
 def _saved_slice(monoid: Monoid, each: Slice) -> list[Any]:
     rows = each.rows
     packed = None if rows is None else [[t, n, monoid.pack(state), mark] for t, n, state, mark in rows]
-    return [each.first, each.last, each.high, each.count, monoid.pack(each.state), packed]
+    return [each.first, each.last, each.high, each.count, monoid.pack(each.total(monoid)), packed]
 
 
 def _loaded_slice(monoid: Monoid, saved: Any) -> Slice:

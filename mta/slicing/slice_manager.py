@@ -13,13 +13,12 @@ Without sessions all tuples between two edges are one session.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from itertools import pairwise
 from typing import Any
 
 from mta.monoids.base import Monoid
-from mta.slicing.aggregate_store.base import folded
-from mta.slicing.slices import Row, Slice, Slices
+from mta.slicing.slices import STALE, Row, Slice, Slices, folded
 from mta.slicing.stream import Stream
 from mta.slicing.stream_slicer import StreamSlicer
 from mta.slicing.windows import Time
@@ -35,7 +34,7 @@ class SliceManager:
         self.keeps_rows = keeps_rows
         #: a slice gets no more than so many tuples, unless they come late
         self.most = most
-        self._combine = monoid.combine
+        self._combine, self._commutes = monoid.combine, monoid.commutes
         self._gap = slicer.gap
 
     def add(self, stream: Stream, time: Time, state: Any, mark: Any = None) -> None:
@@ -45,7 +44,7 @@ class SliceManager:
         if slices and time >= stream.youngest and time >= stream.watermark:
             here = slices[-1]
             if time < here.high and time <= here.last + self._gap and here.count < self.most:
-                total = self._combine(here.state, state)
+                total = STALE if here.state is STALE else self._combine(here.state, state)
                 last, rows = len(slices) - 1, here.rows
                 # nothing is called from here on
                 if rows is not None:
@@ -58,24 +57,29 @@ class SliceManager:
                 stream.arrivals += 1
                 stream.since_trigger += 1
                 return
-        if not self.keeps_rows and self._add_inside(stream, time, state):
+        if self._add_inside(stream, time, state, mark):
             return
         rows = [(time, stream.arrivals, state, mark)] if self.keeps_rows else None
         self.put(stream, Slice(time, time, self.high(stream, time), 1, state, rows))
 
-    def _add_inside(self, stream: Stream, time: Time, state: Any) -> bool:
-        """Puts a late tuple into the slice that it is inside of, if it is, and what it joins commutes."""
+    def _add_inside(self, stream: Stream, time: Time, state: Any, mark: Any) -> bool:
+        """Puts a late tuple into the slice that it is inside of, if it is."""
         book, late = stream.book, stream.late
         place = bisect_right(book.firsts, time) - 1
         if place < 0:
             return False
         here = book.slices[place]
-        if time > here.last or here.rows is not None:
+        rows = here.rows
+        if time > here.last or (rows is None and not self._commutes):
             return False
-        total = self._combine(here.state, state)
+        # what does not commute is folded again when the next result asks for it
+        total = self._combine(here.state, state) if self._commutes else STALE
+        behind_it = 0 if rows is None else bisect_right(rows, (time, math.inf))
         behind = time < stream.watermark
         earliest = min(late.get(here.first, time), time) if behind else None
         # nothing is called from here on
+        if rows is not None:
+            rows[behind_it:behind_it] = ((time, stream.arrivals, state, mark),)
         here.state = total
         here.count += 1
         if book.fresh > place:
@@ -87,6 +91,17 @@ class SliceManager:
         stream.arrivals += 1
         stream.since_trigger += 1
         return True
+
+    def forget_rows(self, book: Slices, horizon: Time) -> None:
+        """Lets go of the tuples of slices that no tuple at `horizon` or later can join: their states stay."""
+        place = bisect_left(book.firsts, horizon)
+        while place and book.slices[place - 1].rows is not None:
+            place -= 1
+            each = book.slices[place]
+            if each.high <= horizon or each.last + self._gap < horizon:
+                each.total(self.monoid)
+                # also if another query's sessions hold longer
+                each.high, each.rows = min(each.high, horizon), None
 
     def final(self, book: Slices, horizon: Time) -> int:
         """How many of the first slices no tuple at `horizon` or later can join."""
@@ -150,18 +165,20 @@ class SliceManager:
         """One slice out of some and what joins them."""
         place = 1 if old[0].first <= new.first else 0
         parts = [*old[:place], new, *old[place:]]
-        states = [part.state for part in parts]
         rows = (
             None if any(part.rows is None for part in parts) else [row for p in parts for row in p.rows or ()]
         )
         ordered = all(a.last < b.first or (a.last == b.first and b is new) for a, b in pairwise(parts))
         if rows is not None and not ordered:
             rows.sort(key=_order)
-            if not self.monoid.commutes:
-                states = [row[2] for row in rows]
+        anew = rows is not None and not self._commutes and not ordered
+        if anew or any(part.state is STALE for part in parts):
+            state = STALE
+        else:
+            state = folded(self.monoid, [part.state for part in parts])
         first, last = min(part.first for part in parts), max(part.last for part in parts)
         count = sum(part.count for part in parts)
-        return Slice(first, last, new.high, count, folded(self.monoid, states), rows)
+        return Slice(first, last, new.high, count, state, rows)
 
 
 def _order(row: Row) -> tuple[Time, int]:

@@ -7,7 +7,7 @@ from typing import Any, NoReturn, Self
 from uuid import uuid4
 
 from mta.algorithms import AmortizedMTA
-from mta.checks import check_parts, check_retain
+from mta.checks import check_kept, check_parts
 from mta.encoding.untrusted import printable
 from mta.errors import ManifestMismatch, WindowError
 from mta.monoids.base import Monoid
@@ -82,7 +82,7 @@ class Slicer(KeyedStreams):
             self._keep_in(Paged(monoid, window, local))
         elif isinstance(store, str) and store in _IN_MEMORY:
             self._in_memory = _IN_MEMORY[store]
-            check_retain(retain)
+            check_kept(retain, lease, None, None, None)
             if page_size is not None or lease is not None:
                 raise ValueError(f"page_size and lease go with a store of open_store(url), not {store!r}")
         else:
@@ -164,6 +164,7 @@ class Slicer(KeyedStreams):
             raise WindowError(
                 f"the slicer {self._name!r} has its slices in a store: make a checkpoint instead"
             )
+        self._tidy()
         return sealed(self._saved())
 
     @classmethod
@@ -235,6 +236,7 @@ class Slicer(KeyedStreams):
 
     def _tidy(self) -> None:
         """Makes leaves of slices that cannot change, and lets go of those that nobody needs."""
+        super()._tidy()
         paged, stream = self._paged, self._streams.get(None)
         if paged is None or stream is None:
             return

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any, Final, TypeAlias
 
+from mta.monoids.base import Monoid
 from mta.slicing.windows import Time
 
 #: (time, arrival, state, mark): one tuple, where a slice has to keep them. Marks are what queries of windows
 #: by content have seen in it, by the name of the query.
 Row: TypeAlias = tuple[Time, int, Any, Any]
+
+
+#: The state of a slice that has to be folded anew from its tuples.
+STALE: Final = object()
 
 
 class Slice:
@@ -23,8 +30,31 @@ class Slice:
         self.first, self.last, self.high = first, last, high
         self.count, self.state, self.rows = count, state, rows
 
+    def total(self, monoid: Monoid) -> Any:
+        """Its aggregate, folded where that is due."""
+        if self.state is STALE:
+            self.state = folded(monoid, [row[2] for row in self.rows or ()])
+        return self.state
+
     def __repr__(self) -> str:
         return f"<slice [{self.first}, {self.last}] of {self.count}, before {self.high}: {self.state!r}>"
+
+
+def states_of(monoid: Monoid, slices: Sequence[Slice]) -> list[Any]:
+    """The aggregates of some slices."""
+    if monoid.commutes:  # then none of them is stale
+        return [each.state for each in slices]
+    return [each.total(monoid) for each in slices]
+
+
+def folded(monoid: Monoid, states: Sequence[Any]) -> Any:
+    """The aggregate of states, of which there is one at least."""
+    if monoid.grows:  # one by one, every state would be copied again for each that follows
+        while len(states) > 1:
+            pairs = [monoid.combine(states[i], states[i + 1]) for i in range(0, len(states) - 1, 2)]
+            states = [*pairs, states[-1]] if len(states) % 2 else pairs
+        return states[0]
+    return reduce(monoid.combine, states)
 
 
 class Slices:

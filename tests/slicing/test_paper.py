@@ -19,11 +19,12 @@ from mta.slicing.aggregate_store import memory
 class Counting:
     """A monoid of sums that counts its combines."""
 
-    def __init__(self) -> None:
+    def __init__(self, commutes: bool = True) -> None:
         self.combines = 0
-        self.monoid = monoids.from_function(self._add, 0, name="sum", commutes=True)
+        zero: Any = 0 if commutes else ""
+        self.monoid = monoids.from_function(self._add, zero, name="sum", commutes=commutes)
 
-    def _add(self, older: int, younger: int) -> int:
+    def _add(self, older: Any, younger: Any) -> Any:
         self.combines += 1
         return older + younger
 
@@ -194,3 +195,42 @@ def test_what_queries_need_is_looked_at_when_an_eighth_more_slices_have_come() -
         slicer.watermark(time)
     assert Watched.looks < 500 < 2000
     assert slicer.slices <= 1000 * 9 // 8 + 2
+
+
+def test_late_tuples_of_what_does_not_commute_are_folded_once_when_a_result_is_due() -> None:
+    counting = Counting(commutes=False)
+    slicer = Slicer(counting.monoid, {"ten": Tumbling(10), "all": Tumbling(100)}, lateness=50)
+    for time in range(30):
+        slicer.insert(chr(65 + time), time=time)
+    before = counting.combines
+    for time in (1, 11, 5, 12, 5, 15, 29):
+        slicer.insert(str(time % 10), time=time)
+    assert counting.combines - before == 1  # for the one that was not late
+    slicer.insert("+", time=29)
+    slicer.extend(["x", "y"], [3, 29])
+    results = {(r.query, r.start): r.value for r in slicer.watermark(100)}
+    assert results["ten", 0] == "AB1CDxEF55GHIJ"
+    assert results["ten", 10] == "KL1M2NOP5QRST"
+    assert results["all", 0].endswith("UVWXYZ[\\]^9+y")
+    # three slices, and two combines for the window of all
+    assert counting.combines - before <= 1 + 40 + 2
+
+
+@pytest.mark.parametrize("store", ["lazy", "eager"])
+def test_slices_let_tuples_go_that_no_late_one_can_come_between(store: str) -> None:
+    slicer = Slicer(monoids.Concat(), {"long": Sliding(1000, 10)}, lateness=20, store=store)
+    for time in range(600):
+        slicer.insert(chr(97 + time % 26), time=time)
+        if time % 10 == 0:
+            slicer.insert("L", time=max(time - 15, 0))
+            slicer.watermark(time)
+    (stream,) = slicer._streams.values()
+    kept = [each.first for each in stream.book.slices if each.rows is not None]
+    assert slicer.slices == 60
+    assert len(kept) <= 4
+    slicer = Slicer.load(slicer.dump(), monoids.Concat(), store=store)
+    slicer.insert("M", time=595)
+    text = slicer.watermark(1000)[0].value
+    assert text.startswith("aLL")
+    assert text.endswith("xMyzab")
+    assert len(text) == 600 + 60 + 1

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Sequence
-from functools import reduce
 from typing import Any
 
 from mta.core.states import NOTHING
@@ -32,13 +30,3 @@ class AggregateStore(ABC):
     def has_before(self, book: Slices, time: Time) -> bool:  # noqa: ARG002
         """Whether slices that are no more in the process have tuples at `time` or after it."""
         return False
-
-
-def folded(monoid: Monoid, states: Sequence[Any]) -> Any:
-    """The aggregate of states, of which there is one at least."""
-    if monoid.grows:  # one by one, every state would be copied again for each that follows
-        while len(states) > 1:
-            pairs = [monoid.combine(states[i], states[i + 1]) for i in range(0, len(states) - 1, 2)]
-            states = [*pairs, states[-1]] if len(states) % 2 else pairs
-        return states[0]
-    return reduce(monoid.combine, states)

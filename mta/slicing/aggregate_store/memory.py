@@ -6,8 +6,8 @@ from typing import Any
 
 from mta.baselines.flatfat import EMPTY, FlatFAT
 from mta.monoids.base import Monoid
-from mta.slicing.aggregate_store.base import AggregateStore, folded
-from mta.slicing.slices import Slices
+from mta.slicing.aggregate_store.base import AggregateStore
+from mta.slicing.slices import Slices, folded, states_of
 
 #: The lazy store remembers the aggregates of so many slices that follow each other.
 BLOCK = 32
@@ -32,15 +32,15 @@ class Lazy(AggregateStore):
         first, last = -(-(start + dropped) // BLOCK), (stop + dropped) // BLOCK
         # blocks of what grows are as large as what is in them
         if last - first < 2 or self.monoid.grows:
-            return folded(self.monoid, [each.state for each in slices[start:stop]])
+            return folded(self.monoid, states_of(self.monoid, slices[start:stop]))
         self._refresh(book)
         blocks = self._blocks
         for number in [number for number in range(first, last) if number not in blocks]:
             place = number * BLOCK - dropped
-            blocks[number] = folded(self.monoid, [each.state for each in slices[place : place + BLOCK]])
-        states = [each.state for each in slices[start : first * BLOCK - dropped]]
+            blocks[number] = folded(self.monoid, states_of(self.monoid, slices[place : place + BLOCK]))
+        states = states_of(self.monoid, slices[start : first * BLOCK - dropped])
         states += [blocks[number] for number in range(first, last)]
-        states += [each.state for each in slices[last * BLOCK - dropped : stop]]
+        states += states_of(self.monoid, slices[last * BLOCK - dropped : stop])
         return folded(self.monoid, states)
 
     def _refresh(self, book: Slices) -> None:
@@ -84,7 +84,7 @@ class Eager(AggregateStore):
             return
         writes: dict[int, Any] = dict.fromkeys(range(self._used.start, shift), EMPTY)
         writes.update(dict.fromkeys(range(used.stop, self._used.stop), EMPTY))
-        writes.update(enumerate((each.state for each in book.slices[fresh:]), shift + fresh))
+        writes.update(enumerate(states_of(self.monoid, book.slices[fresh:]), shift + fresh))
         if book.lineage is not self._lineage:
             # the book that this is a copy of may look next, if something raises
             self._lineage = None

@@ -13,9 +13,9 @@ from typing import Any
 from mta.algorithms import AmortizedMTA
 from mta.core.states import NOTHING
 from mta.monoids.base import ColumnarMonoid, Monoid
-from mta.slicing.aggregate_store.base import AggregateStore, folded
+from mta.slicing.aggregate_store.base import AggregateStore
 from mta.slicing.aggregate_store.memory import Lazy
-from mta.slicing.slices import Slice, Slices
+from mta.slicing.slices import Slice, Slices, folded, states_of
 from mta.slicing.windows import EdgeWindow, Session, Time, Window, before, is_counted
 
 #: How many slices that cannot change stay in the process.
@@ -94,7 +94,7 @@ class Paged(AggregateStore):
             self.window.evict_until(before(needed) if needed < math.inf else self.window.youngest)
 
     def _leaves(self, slices: list[Slice]) -> Any:
-        states = [each.state for each in slices]
+        states = states_of(self.monoid, slices)
         if not isinstance(self.monoid, ColumnarMonoid):
             return states
         columns = self.monoid.columns_of(states)

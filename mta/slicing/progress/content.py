@@ -8,10 +8,9 @@ from itertools import pairwise
 from typing import Any, Self
 
 from mta.encoding.untrusted import whole
-from mta.slicing.aggregate_store.base import folded
 from mta.slicing.content import ContentWindow
 from mta.slicing.progress.told import a_number, some
-from mta.slicing.slices import Row
+from mta.slicing.slices import Row, folded
 from mta.slicing.stream import Due, Moment, Stream
 from mta.slicing.windows import Time
 

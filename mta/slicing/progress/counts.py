@@ -12,9 +12,8 @@ from bisect import bisect_left, bisect_right
 from itertools import accumulate
 from typing import Any, Self
 
-from mta.slicing.aggregate_store.base import folded
 from mta.slicing.progress.told import a_number, some
-from mta.slicing.slices import Row, Slice
+from mta.slicing.slices import Row, Slice, folded
 from mta.slicing.stream import Due, Moment, Stream
 from mta.slicing.windows import Sliding, Time
 

@@ -7,8 +7,8 @@ from heapq import heappop, heappush
 from typing import Any
 
 from mta.monoids.base import Monoid
-from mta.slicing.aggregate_store.base import folded
 from mta.slicing.rivals.base import Rival
+from mta.slicing.slices import folded
 from mta.slicing.window_manager import Result, Timed
 from mta.slicing.windows import EdgeWindow, Session, Span, Time, is_counted
 
