@@ -207,7 +207,7 @@ class KeyedStreams(TakesTurns):
         queries, upto, streams = self._plan.queries, self._watermark, self._streams
         if history:
             since = from_oldest_slice(kind, queries, streams.values(), upto, self._forgotten)
-            upto = -math.inf
+            since, upto = self._history(kind, since), -math.inf
         else:
             since = from_now_on(streams.values(), upto, self._forgotten)
         query = Query(kind, since)
@@ -239,6 +239,10 @@ class KeyedStreams(TakesTurns):
 
     def _check_kind(self, name: str, kind: Window) -> None:
         """Refuses what the aggregate store cannot do."""
+
+    def _history(self, kind: Window, since: Time) -> Time:  # noqa: ARG002
+        """The time from which on windows of a kind cut no slice, where those in the process have it so."""
+        return since
 
     def _tidy(self) -> None:
         """What has to be done at times and changes nothing that anybody could see."""

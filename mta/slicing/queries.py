@@ -95,7 +95,7 @@ def progress_of(name: str, query: Query, upto: Time) -> Progress:
 def from_now_on(streams: Iterable[Stream], watermark: Time, forgotten: Time) -> Time:
     """The time from which on there is no tuple yet; of streams that are forgotten the youngest is given."""
     youngest = max((stream.youngest for stream in streams), default=-math.inf)
-    return max(watermark, _behind(max(youngest, forgotten)))
+    return max(watermark, behind(max(youngest, forgotten)))
 
 
 def from_oldest_slice(
@@ -107,7 +107,7 @@ def from_oldest_slice(
     streams = list(streams)
     now = from_now_on(streams, watermark, forgotten)
     since = min((stream.book.firsts[0] for stream in streams if stream.book.firsts), default=now)
-    since = max(since, _behind(max([forgotten, *(stream.book.last_dropped for stream in streams)])))
+    since = max(since, behind(max([forgotten, *(stream.book.last_dropped for stream in streams)])))
     for stream in streams:
         for each in reversed(stream.book.slices):
             if each.last >= since and not _keeps_whole(kind, each, queries):
@@ -122,8 +122,18 @@ def from_oldest_slice(
     return min(since, now)
 
 
-def _behind(time: Time) -> Time:
+def behind(time: Time) -> Time:
+    """The least time that is greater; none is where there is no tuple."""
     return time if time == -math.inf else after(time)
+
+
+def cuts_all(finer: Window, kind: Window) -> bool:
+    """Whether slices are cut by one kind of windows wherever those of another start or end."""
+    if is_counted(finer) or not isinstance(finer, Sliding) or not isinstance(kind, Sliding):
+        return isinstance(finer, EdgeWindow) and not is_counted(finer) and finer == kind
+    edges = (kind.slide, kind.length, kind.offset - finer.offset)
+    whole = all(isinstance(number, int) for number in (*edges, finer.slide))
+    return finer == kind or (whole and all(number % finer.slide == 0 for number in edges))
 
 
 def _keeps_whole(kind: Window, part: Slice, queries: Queries) -> bool:
@@ -163,6 +173,7 @@ def with_query(stream: Stream, name: str, query: Query, upto: Time) -> Stream:
             high = high if edge is None else min(high, edge)
         if high != each.high:
             changed.book.slices[place] = Slice(each.first, each.last, high, each.count, each.state, each.rows)
+    changed.needed = min(stream.needed, since)
     # the next tuple looks for the next edge
     changed.next_edge = -math.inf
     return changed

@@ -107,7 +107,7 @@ def saved_stream(monoid: Monoid, stream: Stream) -> dict[str, Any]:
     book = stream.book
     return {
         "slices": [_saved_slice(monoid, each) for each in book.slices],
-        "dropped": [book.dropped, book.last_dropped],
+        "dropped": [book.dropped, book.last_dropped, book.lost],
         "youngest": stream.youngest,
         "arrivals": stream.arrivals,
         "late": list(stream.late.items()),
@@ -168,8 +168,8 @@ def _loaded_slices(monoid: Monoid, saved: Mapping[str, Any], queries: Queries) -
         raise Malformed("slices are not in the order of their times")
     _check_rows(slices, queries)
     book = Slices(slices)
-    dropped, last_dropped = some(saved["dropped"], "what was dropped", 2)
-    book.dropped, book.last_dropped = a_number(dropped), a_time(last_dropped)
+    dropped, last_dropped, lost = some(saved["dropped"], "what was dropped", 3)
+    book.dropped, book.last_dropped, book.lost = a_number(dropped), a_time(last_dropped), a_time(lost)
     return book
 
 

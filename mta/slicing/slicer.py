@@ -17,7 +17,7 @@ from mta.slicing.aggregate_store.memory import Eager, Lazy
 from mta.slicing.aggregate_store.paged import LOCAL, Paged, check_local, check_pages
 from mta.slicing.keyed import KeyedStreams
 from mta.slicing.progress.told import a_number, a_time, some
-from mta.slicing.queries import Queries, checked_queries
+from mta.slicing.queries import Queries, behind, checked_queries, cuts_all
 from mta.slicing.saved import (
     FORMAT,
     loaded_queries,
@@ -29,7 +29,7 @@ from mta.slicing.saved import (
 )
 from mta.slicing.settings import By, Settings
 from mta.slicing.stream import Stream
-from mta.slicing.windows import Window
+from mta.slicing.windows import Time, Window
 from mta.turns import CLOSED, FORKED, in_turn
 from stores import Store
 
@@ -234,6 +234,18 @@ class Slicer(KeyedStreams):
         for query, (kind, _) in self._plan.queries.items():
             check_pages(query, kind)
 
+    def _history(self, kind: Window, since: Time) -> Time:
+        """With what is in the store, if slices were cut there wherever such windows start or end."""
+        stream = self._streams.get(None)
+        oldest = None if self._paged is None else self._paged.window.oldest
+        finer = [query.since for query in self._plan.queries.values() if cuts_all(query.kind, kind)]
+        if oldest is None or stream is None or not finer:
+            return since
+        book = stream.book
+        if book.firsts and since > max(book.firsts[0], behind(book.last_dropped)):
+            return since
+        return min(since, max(oldest, min(finer), behind(book.lost)))
+
     def _tidy(self) -> None:
         """Makes leaves of slices that cannot change, and lets go of those that nobody needs."""
         super()._tidy()
@@ -248,7 +260,7 @@ class Slicer(KeyedStreams):
     def _dropped(self, stream: Stream, count: int) -> Stream:
         if count:
             stream = stream.shared()
-            stream.book = stream.book.without(count)
+            stream.book = stream.book.without(count, stored=True)
             self._streams = {None: stream}
         return stream
 

@@ -60,7 +60,7 @@ def folded(monoid: Monoid, states: Sequence[Any]) -> Any:
 class Slices:
     """The slices of a stream that are in the process, the oldest first."""
 
-    __slots__ = ("dropped", "firsts", "fresh", "last_dropped", "lineage", "origin", "slices")
+    __slots__ = ("dropped", "firsts", "fresh", "last_dropped", "lineage", "lost", "origin", "slices")
 
     def __init__(self, slices: list[Slice]) -> None:
         self.slices = slices
@@ -74,6 +74,8 @@ class Slices:
         #: how many were dropped in front of them, and the last time of a tuple in these
         self.dropped = 0
         self.last_dropped: Time = -math.inf
+        #: the same of those that are in no store either
+        self.lost: Time = -math.inf
 
     def copy(self) -> Slices:
         """Another one, to be changed without changing this."""
@@ -85,9 +87,11 @@ class Slices:
         """Whether a store that has looked at a lineage knows what `fresh` is about."""
         return lineage is not None and (self.lineage is lineage or self.origin is lineage)
 
-    def without(self, count: int) -> Slices:
-        """The same without the oldest `count`, in the place of this."""
+    def without(self, count: int, stored: bool = False) -> Slices:
+        """The same without the oldest `count`, which a store may have, in the place of this."""
         rest = self._from(count)
+        if not stored:
+            rest.lost = max(rest.lost, rest.last_dropped)
         rest.fresh, rest.lineage, rest.origin = max(self.fresh - count, 0), self.lineage, self.origin
         return rest
 
@@ -95,6 +99,7 @@ class Slices:
         part = Slices([])
         part.slices, part.firsts = self.slices[start:], self.firsts[start:]
         part.dropped, part.last_dropped = self.dropped + start, self.last_dropped
+        part.lost = self.lost
         if start:
             part.last_dropped = max(self.last_dropped, self.slices[start - 1].last)
         return part

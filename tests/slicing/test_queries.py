@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from typing import Any
+from uuid import uuid4
 
 import plain_windows
 import pytest
@@ -15,6 +16,7 @@ from window_kinds import MONOIDS, content, counted, known
 
 from mta import monoids
 from mta.slicing import ContentWindow, Session, Slicer, Sliding, Tumbling
+from stores import open_store
 
 KNOWN = (plain_windows.Tumbling, plain_windows.Sliding, plain_windows.Session, plain_windows.Spans)
 NAMES = [f"q{place}" for place in range(6)]
@@ -338,3 +340,54 @@ def test_changes_are_told_from_what_was_given_before() -> None:
     assert outcome(slicer.insert(3, time=6)) == [("five", 5, 10, 3, False)]
     assert outcome(slicer.watermark(5)) == []
     assert outcome(slicer.insert(3, time=7)) == []
+
+
+@given(
+    finer=st.integers(1, 4),
+    kind=st.tuples(st.integers(1, 5), st.integers(1, 5), st.integers(-2, 2)),
+    times=st.lists(st.integers(0, 90), min_size=1, max_size=80),
+    moved=st.booleans(),
+)
+def test_history_reaches_into_the_store_where_slices_were_cut_for_it(
+    finer: int, kind: tuple[int, int, int], times: list[int], moved: bool
+) -> None:
+    length, slide, offset = (number * finer for number in kind)
+    result = MONOIDS["steps"][1]
+    store = open_store(f"memory:{uuid4().hex}")
+    slicer = Slicer(
+        MONOIDS["steps"][0],
+        {"fine": Tumbling(finer), "all": Tumbling(1000, offset=-10)},
+        lateness=10,
+        store=store,
+        name="s",
+        page_size=2,
+        local=0,
+    )
+    plain = Plain({}, result, 10)
+    for value, time in enumerate(sorted(times, key=lambda time: time + time * 7 % 10)):
+        slicer.insert(value, time=time)
+        plain.insert(value, time)
+        slicer.watermark(max(time - 3, slicer.time or 0))
+        plain.time = slicer.time
+    if moved:
+        slicer.checkpoint()
+        slicer = Slicer.restore(store, "s", MONOIDS["steps"][0], local=0)
+    # every leaf is needed by "all", so the oldest tuple is still there
+    assert slicer.add("more", Sliding(length, slide, offset=offset), history=True) == min(times)
+    plain.queries["more"] = plain_windows.Spans(
+        lambda time: [
+            (at, at + length) for at in range(offset - 200 * slide, 100, slide) if at <= time < at + length
+        ]
+    )
+    assert [row for row in outcome(slicer.watermark(200)) if row[0] == "more"] == plain.watermark(200)
+    slicer.close()
+
+
+def test_a_query_with_history_needs_it_before_the_next_watermark() -> None:
+    with make("paged", monoids.Sum(), {"now": Tumbling(10)}) as slicer:
+        slicer.extend([1] * 22, [31, 36, *range(60, 260, 10)])
+        slicer.watermark(60)  # what is before is too little to be dropped
+        assert slicer.add("past", Tumbling(20), history=True) == 31
+        for number in range(3):  # each of which lets go what nobody needs
+            slicer.checkpoint(number)
+        assert outcome(slicer.watermark(60)) == [("past", 20, 40, 2, False)]
