@@ -166,6 +166,28 @@ def test_reactive_aggregator_updates_in_one_go(slide: int) -> None:
     assert window.capacity == n
 
 
+def test_reactive_aggregator_writes_no_leaf_for_what_leaves_at_the_front() -> None:
+    """Section 5.2 of its paper: of a window that is first in, first out, what is outside is not read."""
+    monoid = Counting(Max())
+    window = ReactiveAggregator(monoid)
+    for i in range(200):
+        window.insert(i if i % 2 else 1000 - i)
+    window.query()
+    tree = list(window.fat.tree)
+    for gone in range(1, 130):
+        assert monoid.during(window.evict) == 0
+        assert monoid.during(window.query) <= 2 * math.log2(window.capacity) - 1
+        assert window.query() == max(i if i % 2 else 1000 - i for i in range(gone, 200))
+        assert window.fat.tree == tree
+    # one that leaves in the middle is written, as a hole
+    handle = window.insert(7)
+    window.insert(8)
+    window.query()
+    window.evict_handle(handle)
+    window.query()
+    assert window.fat.tree != tree
+
+
 def test_reactive_aggregator_amortises_resizing() -> None:
     monoid = Counting(Max())
     window = ReactiveAggregator(monoid)
