@@ -22,6 +22,11 @@ class Look(NamedTuple):
 #: By how a title begins. Dashed is over Redis, dotted over RocksDB, and an open marker is a page of two.
 LOOKS = {
     "Naive": Look("#8a8f96", "x"),
+    "Recalculate": Look("#8a8f96", "x"),
+    "Two-Stacks": Look("#7a4f9a", "D"),
+    "Functional": Look("#a63d57", "<"),
+    "Imperative": Look("#4f8fa8", ">"),
+    "B-Int": Look("#6b6b2f", "P"),
     "Reactive": Look("#b7a57a", "v"),
     "DABA": Look("#3f8f5f", "s"),
     "Log MTA": Look("#c8702a", "^"),

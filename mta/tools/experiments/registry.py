@@ -36,6 +36,16 @@ ENTRIES = {
     "analytics": Entry(
         "paper.analytics", "the MTA paper's table 2: six aggregates over two years of a machine's memory use"
     ),
+    "latency": Entry(
+        "daba_paper.latency", "the DABA paper's table 2 and figure 13 (top): single rounds, and the longest"
+    ),
+    "throughput": Entry(
+        "daba_paper.throughput",
+        "the DABA paper's figure 13 (bottom): elements a second, by the window",
+    ),
+    "break-even": Entry(
+        "daba_paper.break_even", "the DABA paper's table 3: the window from which on recalculation is slower"
+    ),
     "slicing": Entry(
         "slicing", "Scotty's figure 5: tuples a second, by concurrent windows and by what is late"
     ),

@@ -1,0 +1,172 @@
+"""The figures of `latency`: its table of all operators, and its series of three."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from mta.tools.experiments import plots
+from mta.tools.experiments.daba_paper.contenders import CONTENDERS
+from mta.tools.experiments.experiment import Compared, Exhibit, Row
+from mta.tools.experiments.operators import OPERATORS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: What was measured of an operator and a contender.
+Summaries = Mapping[tuple[str, str], Row]
+
+#: The paper's table 2: mean and deviation in processor cycles.
+PAPER = {
+    "sum": {"two-stacks": (127, 2980), "foa": (250, 15559), "ioa": (1824, 1919), "daba": (193, 113)},
+    "max": {"two-stacks": (125, 2991), "foa": (332, 15356), "ioa": (1831, 2083), "daba": (200, 122)},
+    "argmax": {"two-stacks": (136, 3214), "foa": (378, 18693), "ioa": (1846, 1925), "daba": (207, 137)},
+    "mincount": {"two-stacks": (154, 4463), "foa": (395, 20150), "ioa": (1937, 2103), "daba": (222, 157)},
+    "mean": {"two-stacks": (165, 3740), "foa": (397, 18528), "ioa": (1898, 2084), "daba": (237, 149)},
+    "stddev": {"two-stacks": (200, 4099), "foa": (469, 20373), "ioa": (1943, 2081), "daba": (274, 160)},
+    "gmean": {"two-stacks": (299, 3777), "foa": (484, 18171), "ioa": (2055, 2100), "daba": (366, 168)},
+    "bloom": {
+        "two-stacks": (5532, 298982), "foa": (12394, 310698), "ioa": (21595, 14691), "daba": (9021, 4249),
+    },
+}  # fmt: skip
+
+
+def table(at: Summaries, there: Sequence[str], who: Sequence[str], cut: str) -> list[Exhibit]:
+    if not there:
+        return []
+    worst = {
+        OPERATORS[name].title: {CONTENDERS[each].title: at[name, each]["max_ns"] / 1000 for each in who}
+        for name in there
+    }
+    return [
+        Exhibit(
+            "table",
+            "Latency of a round: mean, 99.9 %, maximum (table 2)",
+            lambda figure: _spans(figure, at, there, who),
+            _seen(at, there, who),
+            _compared(at, there),
+            cut,
+        ),
+        Exhibit(
+            "worst",
+            "The longest round",
+            lambda figure: plots.bars(figure, worst, y="µs"),
+            _combines(at, there[0], who),
+            (),
+            cut,
+        ),
+    ]
+
+
+def series_of(points: Sequence[Row], operators: Sequence[str], cut: str) -> list[Exhibit]:
+    there = [name for name in operators if any(point["operator"] == name for point in points)]
+    if not there:
+        return []
+    told = []
+    for name in there:
+        longest = {
+            who: max(p["longest_ns"] for p in points if (p["operator"], p["contender"]) == (name, who))
+            for who in dict.fromkeys(p["contender"] for p in points)
+        }
+        told.append(
+            f"{OPERATORS[name].title}, the longest: "
+            + ", ".join(f"{CONTENDERS[who].title} {value / 1000:,.0f} µs" for who, value in longest.items())
+        )
+    return [
+        Exhibit(
+            "series",
+            "Latency over the rounds (figure 13, top)",
+            lambda figure: _series(figure, points, there),
+            f"Thin is the median and dots are the longest of some rounds. {'; '.join(told)}.",
+            (),
+            cut,
+        )
+    ]
+
+
+def _spans(figure: Figure, at: Summaries, there: Sequence[str], who: Sequence[str]) -> None:
+    """A line from the mean to the maximum of each contender, with a stroke at 99.9 %."""
+    axes = figure.subplots()
+    width = 0.8 / len(who)
+    for place, each in enumerate(who):
+        title = CONTENDERS[each].title
+        look = plots.look_of(title, place)
+        xs = [g + (place - (len(who) - 1) / 2) * width for g in range(len(there))]
+        mean, most, high = (
+            [at[name, each][what] / 1000 for name in there] for what in ("mean_ns", "max_ns", "p999_ns")
+        )
+        axes.vlines(xs, mean, most, color=look.color, lw=1)
+        axes.plot(xs, mean, look.marker, color=look.color, ms=4, label=title)
+        axes.plot(xs, high, "_", color=look.color, ms=5)
+        axes.plot(xs, most, "^", color=look.color, ms=3, mfc="white")
+    axes.set_xticks(range(len(there)), [OPERATORS[name].title for name in there], fontsize=7.5)
+    axes.set_yscale("log")
+    plots.finish(axes, "", "µs a round: mean, – 99.9 %, △ maximum")
+    figure.legend(loc="outside upper left", ncols=2, fontsize=7.5, frameon=False)
+
+
+def _series(figure: Figure, points: Sequence[Row], there: Sequence[str]) -> None:
+    every = figure.subplots(len(there), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, name in zip(every, there, strict=True):
+        for place, who in enumerate(dict.fromkeys(point["contender"] for point in points)):
+            mine = [p for p in points if (p["operator"], p["contender"]) == (name, who)]
+            look = plots.look_of(CONTENDERS[who].title, place)
+            xs = [point["round"] / 1000 for point in mine]
+            axes.plot(
+                xs, [p["median_ns"] / 1000 for p in mine], color=look.color, lw=1,
+                label=CONTENDERS[who].title,
+            )  # fmt: skip
+            axes.plot(xs, [p["longest_ns"] / 1000 for p in mine], ".", color=look.color, ms=3)
+        axes.set_yscale("log")
+        plots.finish(axes, "", f"{OPERATORS[name].title}, µs")
+    every[-1].set_xlabel("thousand rounds")
+    figure.legend(
+        *every[0].get_legend_handles_labels(), loc="outside upper left", ncols=2, fontsize=7.5, frameon=False
+    )
+
+
+def _seen(at: Summaries, there: Sequence[str], who: Sequence[str]) -> str:
+    least = [min(who, key=lambda each: at[name, each]["mean_ns"]) for name in there]
+    won = {
+        each: [OPERATORS[name].title for name, best in zip(there, least, strict=True) if best == each]
+        for each in dict.fromkeys(least)
+    }
+    fastest = "; ".join(f"{CONTENDERS[each].title} for {', '.join(names)}" for each, names in won.items())
+    told = "; ".join(
+        f"{CONTENDERS[each].title} {row['mean_ns']:,.0f} ± {row['deviation_ns']:,.0f} ns, "
+        f"99.9 % {row['p999_ns'] / 1000:,.1f} µs, maximum {row['max_ns'] / 1000:,.0f} µs"
+        for each in who
+        for row in (at[there[0], each],)
+    )
+    return f"The lowest mean has {fastest}. {OPERATORS[there[0]].title}: {told}."
+
+
+def _combines(at: Summaries, name: str, who: Sequence[str]) -> str:
+    told = "; ".join(
+        f"{CONTENDERS[each].title} {row['combines_mean']:.2f} and {row['combines_max']:,}"
+        for each in who
+        for row in (at[name, each],)
+    )
+    return (
+        f"Combines of a round, counted, on average and at most: {told}. A longest round has what Python and "
+        "the system do meanwhile in it, too, such as collecting garbage; the counts have not."
+    )
+
+
+def _compared(at: Summaries, there: Sequence[str]) -> list[Compared]:
+    """Means by that of Two-Stacks, and how far rounds spread, in times of their mean."""
+    found = []
+    for name in there:
+        title, base = OPERATORS[name].title, at[name, "two-stacks"]["mean_ns"]
+        for each in ("daba", "foa", "ioa"):
+            paper = PAPER[name][each][0] / PAPER[name]["two-stacks"][0]
+            what = f"{title}: {CONTENDERS[each].title} / Two-Stacks"
+            found.append(Compared(what, at[name, each]["mean_ns"] / base, paper))
+        what = f"{title}: Amortized MTA / Two-Stacks"
+        found.append(Compared(what, at[name, "amta"]["mean_ns"] / base, None))
+    for name in there:
+        for each in ("two-stacks", "daba"):
+            row, (mean, deviation) = at[name, each], PAPER[name][each]
+            what = f"{OPERATORS[name].title}: deviation / mean of {CONTENDERS[each].title}"
+            found.append(Compared(what, row["deviation_ns"] / row["mean_ns"], deviation / mean))
+    return found
