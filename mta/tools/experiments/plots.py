@@ -35,13 +35,16 @@ LOOKS = {
 STORED = {", Redis": "--", ", a store": "--", ", RocksDB": ":"}
 #: Of bars, by the style of the lines.
 HATCHES = {"-": "", "--": "////", ":": "...."}
-OTHERS = ("#7a4f9a", "#a63d57", "#4f8fa8", "#6b6b2f")
+OTHERS = (
+    *(Look("#7a4f9a", "D"), Look("#a63d57", "s"), Look("#4f8fa8", "v"), Look("#6b6b2f", "o")),
+    *(Look("#c8702a", "^"), Look("#12507b", "P"), Look("#3f8f5f", "X"), Look("#8a8f96", "x")),
+)
 
 
 def look_of(title: str, place: int) -> Look:
     found = next((look for start, look in LOOKS.items() if title.startswith(start)), None)
     if found is None:
-        return Look(OTHERS[place % len(OTHERS)], "D")
+        return OTHERS[place % len(OTHERS)]
     style = next((style for where, style in STORED.items() if where in title), "-")
     return found._replace(style=style, filled=", P = 2" not in title)
 
@@ -72,7 +75,7 @@ def lines(
     else:
         axes.set_ylim(bottom=0)
     finish(axes, x, y)
-    figure.legend(loc="outside upper left", ncols=2, fontsize=7.5, frameon=False)
+    legend(figure)
     return axes
 
 
@@ -98,8 +101,19 @@ def bars(figure: Figure, groups: Mapping[str, Mapping[str, float]], *, y: str, l
     if log_y:
         axes.set_yscale("log")
     finish(axes, "", y)
-    figure.legend(loc="outside upper left", ncols=2, fontsize=7.5, frameon=False)
+    legend(figure)
     return axes
+
+
+def legend(figure: Figure) -> None:
+    """What is on all axes, once each, above them."""
+    found: dict[str, Any] = {}
+    for axes in figure.axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            found.setdefault(str(label), handle)
+    figure.legend(
+        list(found.values()), list(found), loc="outside upper left", ncols=2, fontsize=7.5, frameon=False
+    )
 
 
 def finish(axes: Any, x: str, y: str) -> None:

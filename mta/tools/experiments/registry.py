@@ -46,6 +46,9 @@ ENTRIES = {
     "break-even": Entry(
         "daba_paper.break_even", "the DABA paper's table 3: the window from which on recalculation is slower"
     ),
+    "reactive": Entry(
+        "reactive_paper.experiment", "the Reactive Aggregator paper's figures 6 to 12, and its tables 3 and 4"
+    ),
     "slicing": Entry(
         "slicing", "Scotty's figure 5: tuples a second, by concurrent windows and by what is late"
     ),

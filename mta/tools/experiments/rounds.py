@@ -48,6 +48,7 @@ class Rounds:
         self.window, self.batch = window, batch
         self._coming = cycle(elements)
         window.extend(list(islice(self._coming, size)))
+        window.query()
 
     def run(self, count: int) -> float:
         """Nanoseconds of processor time that so many rounds took."""

@@ -106,7 +106,7 @@ def _draw(figure: Figure, at: Found, there: Sequence[str]) -> None:
     axes.set_xlim(-0.6, len(there) - 0.4)
     axes.set_yscale("log", base=2)
     plots.finish(axes, "", "window size")
-    figure.legend(loc="outside upper left", ncols=2, fontsize=7.5, frameon=False)
+    plots.legend(figure)
 
 
 def _both(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:

@@ -102,7 +102,7 @@ def _spans(figure: Figure, at: Summaries, there: Sequence[str], who: Sequence[st
     axes.set_xticks(range(len(there)), [OPERATORS[name].title for name in there], fontsize=7.5)
     axes.set_yscale("log")
     plots.finish(axes, "", "µs a round: mean, – 99.9 %, △ maximum")
-    figure.legend(loc="outside upper left", ncols=2, fontsize=7.5, frameon=False)
+    plots.legend(figure)
 
 
 def _series(figure: Figure, points: Sequence[Row], there: Sequence[str]) -> None:
@@ -120,9 +120,7 @@ def _series(figure: Figure, points: Sequence[Row], there: Sequence[str]) -> None
         axes.set_yscale("log")
         plots.finish(axes, "", f"{OPERATORS[name].title}, µs")
     every[-1].set_xlabel("thousand rounds")
-    figure.legend(
-        *every[0].get_legend_handles_labels(), loc="outside upper left", ncols=2, fontsize=7.5, frameon=False
-    )
+    plots.legend(figure)
 
 
 def _seen(at: Summaries, there: Sequence[str], who: Sequence[str]) -> str:
