@@ -16,13 +16,16 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 
 from mta.tools.experiments import process, registry
 from mta.tools.experiments.experiment import Compared, Exhibit, Experiment, Record, Scale, Tell
+from mta.tools.experiments.ours.drift import MOST, errors, exact_rolling
 from mta.tools.experiments.page import write_page
 from mta.tools.experiments.process import FAILED, FINISHED, NO_MEMORY, TOO_SLOW, in_own_process
+from mta.tools.experiments.rounds import break_even
 from mta.tools.experiments.runner import run
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
@@ -71,6 +74,48 @@ def test_quick(name: str, tmp_path: Path) -> None:
         for exhibit in made.exhibits(some):
             exhibit.draw(pyplot.figure())
             pyplot.close()
+
+
+@pytest.mark.parametrize("contender", ["spark-tree", "spark"])
+def test_the_frames_of_spark_among_the_rivals(contender: str) -> None:
+    """Quick runs leave them out."""
+    pytest.importorskip("pyspark")
+    pytest.importorskip("psutil")
+    record = in_own_process("rivals", {"contender": contender, "window": 5, "rows": 300}, 300, lambda _: None)
+    assert record["outcome"] == FINISHED, record["reason"]
+    (row,) = record["rows"]
+    numbers = [7919 * i % 1_000_003 for i in range(300)]
+    assert row["last"] == sum(max(numbers[max(0, i - 4) : i + 1]) for i in range(300))
+    assert row["jvm_bytes"] > 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("ratios", "factor", "expected"),
+    [
+        # what recalculation takes, in times of the other, at windows of 1, 2, 4 …
+        ((2.0, 2.0, 2.0), 1.0, 1.0),
+        ((0.5, 0.5, 0.5), 1.0, None),
+        ((2.0, 0.5, 2.0), 1.0, 8**0.5),
+        ((0.5, 2.0, 0.5), 1.0, None),
+        ((0.5, 1.0, 2.0), 1.0, 2.0),
+        ((5.0, 10.0, 20.0), 10.0, 2.0),
+        ((5.0, 9.0, 9.9), 10.0, None),
+    ],
+)
+def test_break_even(ratios: tuple[float, ...], factor: float, expected: float | None) -> None:
+    times = {("base", 1 << k): 1000 * ratio for k, ratio in enumerate(ratios)}
+    times |= {("other", 1 << k): 1000.0 for k in range(len(ratios))}
+    found = break_even(times, "other", "base", factor)
+    assert found is None if expected is None else found == pytest.approx(expected)
+    assert break_even({}, "other", "base") is None
+
+
+def test_drift_is_measured_against_exact_aggregates() -> None:
+    values = np.array([1.0, 2.0, 4.0, 1e16, 1.0, 3.0])
+    assert exact_rolling("Sum", values, 2) == [3.0, 6.0, 1e16 + 4, 1e16, 4.0]
+    assert exact_rolling("SampleStdDev", values, 2)[-1] == pytest.approx(2**0.5)
+    wrong = errors(np.array([3.0, 6.06, np.nan, np.inf, 4.0]), exact_rolling("Sum", values, 2))
+    assert wrong.tolist() == pytest.approx([0.0, 0.01, MOST, MOST, 0.0])
 
 
 class Toy(Experiment):

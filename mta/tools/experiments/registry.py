@@ -59,6 +59,14 @@ ENTRIES = {
     "billion": Entry(
         "ours.billion", "one window of 10^9 numbers over RocksDB: filled, sliding, half evicted, opened again"
     ),
+    "drift": Entry("ours.drift", "errors of sums and deviations after a spike: ours, polars, pandas, DuckDB"),
+    "ablation": Entry(
+        "ours.ablation", "what the size of a page, reading ahead, and columns are worth, each taken away"
+    ),
+    "rivals": Entry(
+        "rivals.experiment",
+        "ours, polars, pandas, DuckDB, Spark, river, by the window: time, memory, state",
+    ),
     "spark-memory": Entry(
         "spark_memory.experiment",
         "which Spark jobs finish at which memory limits: rolling, and what it replaces",
