@@ -107,7 +107,7 @@ class RocksDBStore(Store):
 
     def _get_many(self, keys: list[str]) -> list[bytes | None]:
         wanted = [_page(key) for key in keys]
-        return self._call("get_many", lambda database: list(database.rocks.get(wanted)))
+        return self._call("get_many", lambda database: database.get(wanted))
 
     def _delete_many(self, keys: list[str]) -> None:
         batch = rocksdict.WriteBatch(raw_mode=True)

@@ -23,7 +23,7 @@ from mta.window import MonoidTreeAggregator
 
 CAPACITY, QUICK_CAPACITY = 1 << 25, 1 << 14
 #: MiB that a process may have for its data.
-LIMITS, QUICK_LIMITS = (96, 128, 256, 512, 1024, 2048, 4096, 8192), (32, 256, 512)
+LIMITS, QUICK_LIMITS = (96, 128, 256, 512, 1024, 2048, 4096, 8192), (32, 256)
 WHO = ("naive", "daba", "lmta", "amta", "lmta-redis", "amta-redis", "amta-rocksdb")
 #: Elements that come in before an update is timed, and the seconds that it may take, as in the paper.
 CHUNK, SLOWEST = 1 << 14, 5.0
