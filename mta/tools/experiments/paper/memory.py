@@ -18,12 +18,12 @@ from mta.tools.bench.measure import machine
 from mta.tools.experiments import plots
 from mta.tools.experiments.experiment import Case, Compared, Exhibit, Experiment, Record, Row, Scale, Tell
 from mta.tools.experiments.paper.contenders import CONTENDERS, monoid, policy, store_of, window_of
-from mta.tools.experiments.process import TOO_SLOW
+from mta.tools.experiments.process import FINISHED, TOO_SLOW
 from mta.window import MonoidTreeAggregator
 
 CAPACITY, QUICK_CAPACITY = 1 << 25, 1 << 14
 #: MiB that a process may have for its data.
-LIMITS, QUICK_LIMITS = (96, 128, 256, 512, 1024, 2048, 4096, 8192), (32, 256)
+LIMITS, QUICK_LIMITS = (128, 256, 512, 1024, 2048, 4096, 8192), (32, 256)
 WHO = ("naive", "daba", "lmta", "amta", "lmta-redis", "amta-redis", "amta-rocksdb")
 #: Elements that come in before an update is timed, and the seconds that it may take, as in the paper.
 CHUNK, SLOWEST = 1 << 14, 5.0
@@ -96,6 +96,7 @@ class Memory(Experiment):
             and row["ended"] in ("capacity", TOO_SLOW)
             and row["limit"] < case["limit"]
             for record in records
+            if record["outcome"] == FINISHED
             for row in self.rows(record)
             if "limit" in row
         )
