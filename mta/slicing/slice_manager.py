@@ -57,10 +57,26 @@ class SliceManager:
                 stream.arrivals += 1
                 stream.since_trigger += 1
                 return
+            if time > here.last:
+                self._append(stream, here, time, state, mark)
+                return
         if self._add_inside(stream, time, state, mark):
             return
         rows = [(time, stream.arrivals, state, mark)] if self.keeps_rows else None
         self.put(stream, Slice(time, time, self.high(stream, time), 1, state, rows))
+
+    def _append(self, stream: Stream, here: Slice, time: Time, state: Any, mark: Any) -> None:
+        """Begins a slice behind all others, of which `here` is the last."""
+        high = here.high if time < here.high else self.slicer.coming_edge(time)
+        rows = [(time, stream.arrivals, state, mark)] if self.keeps_rows else None
+        new, book = Slice(time, time, high, 1, state, rows), stream.book
+        end, changed_from = len(book.slices), min(stream.changed_from, time)
+        # nothing is called from here on
+        book.firsts[end:end] = (time,)
+        book.slices[end:end] = (new,)
+        stream.youngest, stream.changed_from = time, changed_from
+        stream.arrivals += 1
+        stream.since_trigger += 1
 
     def _add_inside(self, stream: Stream, time: Time, state: Any, mark: Any) -> bool:
         """Puts a late tuple into the slice that it is inside of, if it is."""

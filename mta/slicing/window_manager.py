@@ -88,8 +88,7 @@ class WindowManager:
                 continue
             if concerned(one):
                 dues, progress[name] = one.advance(stream, moment)
-                if dues:
-                    due += ((name, each) for each in sorted(dues, key=lambda each: (each.at, each.start)))
+                due += [(name, each) for each in dues]
         after.progress = progress
         return due, after
 

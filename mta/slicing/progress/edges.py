@@ -30,17 +30,20 @@ class EdgeProgress:
 
     def advance(self, stream: Stream, moment: Moment) -> tuple[list[Due], Self]:
         until = max(moment.watermark, self.upto)
-        spans = {
-            span
-            for late in moment.late
-            if late >= self.since
-            for span in self._ending_in(stream, late, self.upto)
-            if span[0] <= late
-        }
-        spans.update(self._ending_in(stream, self.upto, until))
+        spans = list(self._ending_in(stream, self.upto, until))
+        if moment.late:
+            spans += {
+                span
+                for late in moment.late
+                if late >= self.since
+                for span in self._ending_in(stream, late, self.upto)
+                if span[0] <= late
+            }
         dues = [due for span in spans if (due := self._due(stream, span, span in self.given))]
-        ended = {*self.given, *((due.start, due.end) for due in dues)}
-        given = frozenset(span for span in ended if span[1] > moment.horizon)
+        given = self.given
+        if given or moment.horizon < until:
+            ended = {*given, *((due.start, due.end) for due in dues)}
+            given = frozenset(span for span in ended if span[1] > moment.horizon)
         edge = self.kind.edge_after(until)
         return dues, type(self)(self.kind, self.since, until, given, math.inf if edge is None else edge)
 
