@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Any
 
 from mta.monoids.base import Monoid
-from mta.slicing.slices import STALE, Row, Slice, Slices, folded
+from mta.slicing.slices import STALE, Slice, Slices, folded
 from mta.slicing.stream import Stream
 from mta.slicing.stream_slicer import StreamSlicer
 from mta.slicing.windows import Time
@@ -186,7 +186,7 @@ class SliceManager:
         )
         ordered = all(a.last < b.first or (a.last == b.first and b is new) for a, b in pairwise(parts))
         if rows is not None and not ordered:
-            rows.sort(key=_order)
+            rows.sort()  # by time and arrival, of which no two are the same
         anew = rows is not None and not self._commutes and not ordered
         if anew or any(part.state is STALE for part in parts):
             state = STALE
@@ -195,7 +195,3 @@ class SliceManager:
         first, last = min(part.first for part in parts), max(part.last for part in parts)
         count = sum(part.count for part in parts)
         return Slice(first, last, new.high, count, state, rows)
-
-
-def _order(row: Row) -> tuple[Time, int]:
-    return row[0], row[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import log10
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -38,6 +39,13 @@ LOOKS = {
     "DABA": Look("#3f8f5f", "s"),
     "Log MTA": Look("#c8702a", "^"),
     "Amortized MTA": Look("#12507b", "o"),
+    "Slicing, lazy": Look("#12507b", "o"),
+    "Slicing, eager": Look("#c8702a", "^"),
+    "Slicing, a store": Look("#4f8fa8", "o"),
+    "Buckets": Look("#a63d57", "s"),
+    "FlatFAT": Look("#7a4f9a", "v"),
+    "Held, DABA": Look("#3f8f5f", "D"),
+    "Held, one B-Int": Look("#8a8f96", "x"),
 }
 STORED = {", Redis": "--", ", a store": "--", ", RocksDB": ":"}
 #: Of bars, by the style of the lines.
@@ -76,7 +84,8 @@ def lines(
                 mfc=look.color if look.filled else "white",
             )  # fmt: skip
     if log_x:
-        axes.set_xscale("log", base=2)
+        tens = all(x > 0 and log10(x).is_integer() for points in series.values() for x, _ in points)
+        axes.set_xscale("log", base=10 if tens else 2)
     if log_y and all(value > 0 for points in series.values() for _, value in points):
         axes.set_yscale("log")
     else:
