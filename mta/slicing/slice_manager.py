@@ -110,10 +110,11 @@ class SliceManager:
 
     def forget_rows(self, book: Slices, horizon: Time) -> None:
         """Lets go of the tuples of slices that no tuple at `horizon` or later can join: their states stay."""
-        place = bisect_left(book.firsts, horizon)
-        while place and book.slices[place - 1].rows is not None:
-            place -= 1
-            each = book.slices[place]
+        start = stop = bisect_left(book.firsts, horizon)
+        while start and book.slices[start - 1].rows is not None:
+            start -= 1
+        # the oldest first, so that the next time finds those that an interrupt leaves
+        for each in book.slices[start:stop]:
             if each.high <= horizon or each.last + self._gap < horizon:
                 each.total(self.monoid)
                 # also if another query's sessions hold longer

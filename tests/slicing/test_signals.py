@@ -1,0 +1,88 @@
+"""A signal at any bytecode: the call has happened or it has not, told by all that a slicer holds."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from typing import Any
+
+import pytest
+from window_kinds import MONOIDS
+
+from mta.slicing import Delta, Session, Slicer, Sliding, Tumbling
+
+STEPS = MONOIDS["steps"][0]
+KNOWN = {"ten": Tumbling(10), "slide": Sliding(25, 7), "visit": Session(4)}
+ROWS = {**KNOWN, "count": Tumbling(3, measure="count"), "delta": Delta(None, 5)}
+
+
+class Injected(BaseException):
+    """Like KeyboardInterrupt, so that nothing takes it for an error of its own."""
+
+
+def third(value: int) -> int:
+    return value % 3
+
+
+def some_call(rng: random.Random, now: int) -> Any:
+    kind, at = rng.random(), now + rng.randint(-25, 6)
+    if kind < 0.5:
+        value = rng.randint(0, 30)
+        return lambda s: s.insert(value, at)
+    if kind < 0.75:
+        batch = [(rng.randint(0, 30), now + rng.randint(-25, 6)) for _ in range(rng.randint(1, 40))]
+        return lambda s: s.extend([value for value, _ in batch], [time for _, time in batch])
+    if kind < 0.9:
+        return lambda s: s.watermark(max(at, now - 3) if s.time is None else max(at, s.time))
+    return lambda s: s.remove("more") if "more" in s.queries else s.add("more", Tumbling(6), history=True)
+
+
+# an interrupt inside a callback of the collector raises into nobody: the call goes on, and is compared
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("store", ["lazy", "eager"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"every_tuples": 3}, {"every_time": 7}, {"changes_only": True}, {"by": third}],
+    ids=lambda options: next(iter(options), "plain"),
+)
+def test_signals_at_random(store: str, options: dict[str, Any]) -> None:
+    rng, armed, hits = random.Random(), False, 0
+    by = {"by": third} if "by" in options else {}
+
+    def interrupt(*_: object) -> None:
+        if armed:
+            raise Injected
+
+    before_all = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        until = time.monotonic() + 0.8
+        while time.monotonic() < until or not hits:
+            queries = rng.choice([KNOWN, ROWS])
+            slicer = Slicer(STEPS, queries, lateness=20, store=store, name="s", **options)
+            twin = Slicer(STEPS, queries, lateness=20, name="s", **options)
+            now = 0
+            for _ in range(50):
+                now += rng.randint(0, 4)
+                call, before, raised, got = some_call(rng, now), twin.dump(), False, None
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, rng.random() * rng.choice([2e-5, 1e-4, 1e-3]) + 1e-6)
+                    armed = True
+                    got = call(slicer)
+                    armed = False
+                except Injected:
+                    raised = True
+                armed = False
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                hits += raised
+                expected = call(twin)
+                if not raised:
+                    assert got == expected
+                elif slicer.dump() != twin.dump():
+                    assert slicer.dump() == before
+                    twin = Slicer.load(before, STEPS, **by)
+            assert slicer.watermark(300) == twin.watermark(300)
+    finally:
+        armed = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before_all)
