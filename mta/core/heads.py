@@ -6,6 +6,7 @@ Row i is leaf base + i; leaves are given and found by their absolute numbers. Wi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import reduce
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -89,13 +90,11 @@ class LimitHeads(Heads):
         following = self._following(times, first, start, stop)
         if following is not None:
             return following
-        found = np.full(stop - start, first)
-        for cuts, side in self._cuts:
-            np.maximum(found, first + boundaries(times, cuts[start:stop], side), out=found)
+        found = [first + boundaries(times, cuts[start:stop], side) for cuts, side in self._cuts]
         if self._count is not None:
             counted = self._base + 1 - self._count
-            np.maximum(found, np.arange(start + counted, stop + counted), out=found)
-        return found
+            found.append(np.maximum(np.arange(start + counted, stop + counted), first))
+        return reduce(np.maximum, found) if found else np.full(stop - start, first)
 
     def _following(self, times: Array, first: int, start: int, stop: int) -> range | None:
         """The same where they follow each other, under one limit."""

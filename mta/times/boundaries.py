@@ -55,13 +55,12 @@ def _steady(times: Array, cuts: Array, side: Side) -> range | None:
 
 def _counted(times: Array, cuts: Array, side: Side) -> Array:
     """Whole times that are dense: a table of how many there are up to each moment."""
-    low, extent = times[0], int(times[-1] - times[0])
+    low, extent = int(times[0]), int(times[-1] - times[0])
     # table[i] is how many times are before low + i
-    table = np.zeros(extent + 2, dtype=np.int64)
-    np.cumsum(np.bincount(times - low), out=table[1:])
-    if side == "left":
-        places = np.clip(cuts, low, times[-1]) - low + (cuts > times[-1])
-    else:
-        places = np.clip(cuts, low, times[-1]) - low + (cuts >= low)
-    found: Array = table.take(places)
+    table = np.bincount(times - (low - 1))
+    np.cumsum(table, out=table)
+    first = low - (side == "right")
+    if cuts[0] < first or cuts[-1] > first + extent + 1:
+        cuts = np.clip(cuts, first, min(first + extent + 1, 2**63 - 1))
+    found: Array = table.take(cuts - first)
     return found
