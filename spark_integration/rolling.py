@@ -45,6 +45,7 @@ def rolling(
     types: Mapping[str, sql.DataType | str] | None = None,
     metrics: Metrics | None = None,
     forget_after: str | timedelta | None = None,
+    buckets: int | None = None,
 ) -> DataFrame:
     """The rows of a DataFrame with a column for each aggregate of the row's window.
 
@@ -103,12 +104,16 @@ def rolling(
     forget_after: of streams: how long a key is kept that has no more rows, such as "30 days". With a
         watermark on the time, rows come out when it has passed them, and late rows are dropped; without one,
         a micro-batch's rows come out with it.
+    buckets: of streams: how many groups keys are put into by their hashes, 64 if it is not given. Each is
+        one call and one state, so that many keys cost little; the checkpoint keeps the number.
 
     Raises RollingError, a ValueError, for what is wrong with the call. What only the data shows ends the job
     with a PythonException that names the row.
     """
     if forget_after is not None and not df.isStreaming:
         raise RollingError("forget_after= is for streams, and this is a batch DataFrame")
+    if buckets is not None and not df.isStreaming:
+        raise RollingError("buckets= is for streams, and this is a batch DataFrame")
     sensitive = _conf(df, "spark.sql.caseSensitive") == "true"
     named = Named(df, case_sensitive=sensitive)
     keys, order = named.names(partition_by, "partition_by"), named.names(order_by, "order_by")
@@ -142,6 +147,7 @@ def rolling(
             named.df,
             plan,
             forget_after=forget_after,
+            buckets=buckets,
             metrics=metrics,
             several_processes=_several_executors(df),
             case_sensitive=sensitive,

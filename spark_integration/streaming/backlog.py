@@ -1,48 +1,40 @@
-"""Rows of a key that wait for the watermark.
+"""Rows of a bucket that wait for the watermark.
 
-A few of them stand in the key's state; more are documents in the store, each of them sorted, so that memory
-does not grow with the watermark's delay. What has been passed on is never read again.
+A few of them stand in the bucket's state; more are documents in the store, each of them sorted, so that
+memory does not grow with the watermark's delay. What has been passed on is never read again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import msgpack
 import numpy as np
 import pyarrow as pa
-import xxhash
 
-from mta.durability.attempts import AttemptHold
-from mta.durability.coding import pack_version, unpack_version
-from mta.durability.manifest import DOCUMENTS, Version
-from mta.encoding.packing import pack
-from mta.errors import PageCorrupt, PagesLost
+from mta.encoding import packing
+from mta.encoding.untrusted import fields, raw, real, whole
+from mta.monoids.base import Array
+from spark_integration.streaming.bucket.arrivals import keys_of
+from spark_integration.streaming.bucket.block import digests_of
+from spark_integration.streaming.bucket.documents import Documents, Place, place_of
 from spark_integration.streaming.schema import RowSchema, concatenated
 from spark_integration.streaming.sorting import MemoryRun, Order, Run, merged
-from stores import Store, page_key
-from stores.base import page_prefix
 
 #: Bytes of rows that stand in the state itself, and of the list of documents.
-INLINE, TABLE = 12 << 10, 8 << 10
+INLINE, TABLE = 16 << 10, 8 << 10
 
 #: Rows of a document, and rows that are held in memory before they become documents.
 DOCUMENT_ROWS, HELD_ROWS = 1 << 14, 1 << 17
-
-#: What holds count in; documents are no pages, so any power of two will do.
-_PAGE = 2
-
-MakeHold = Callable[[str, int, Version | None], AttemptHold]
 
 
 @dataclass(frozen=True)
 class Document:
     """Sorted rows in the store, the first of which may have been passed on."""
 
-    epoch: int
-    number: int
+    place: Place
     rows: int
     first: Any
     last: Any
@@ -69,35 +61,25 @@ class Held:
 
 
 class Backlog:
+    """`saved` is what `save` gave in the micro-batch before, if rows waited."""
+
     def __init__(
-        self,
-        saved: list[Any] | None,
-        name: str,
-        *,
-        store: Store,
-        make_hold: MakeHold,
-        schema: RowSchema,
-        order: Order,
+        self, saved: list[Any] | None, documents: Documents, *, schema: RowSchema, order: Order
     ) -> None:
-        self._store, self._name, self._schema, self._order = store, name, schema, order
-        #: counts up; no number is used for another document
-        self._next = 0
-        base: Version | None = None
+        self._store, self._schema, self._order = documents, schema, order
         self._documents: list[Document] = []
         self._held = Held()
-        table: Any = []
-        if saved is not None:
-            self._next, packed, table, inline = saved
-            base = None if packed is None else unpack_version(1, packed)
-            if inline:
-                self._held.add(schema.read(inline))
-        self._base = base
-        self._hold = make_hold(name, _PAGE, base)
-        if isinstance(table, int):
-            assert base is not None
-            epoch = next(epoch for epoch, first, last in base.documents if first <= table < last)
-            table = msgpack.unpackb(self._read(epoch, table))
-        self._documents = [Document(*each) for each in table]
+        #: the document with the list of documents
+        self._table: Place | None = None
+        if saved is None:
+            return
+        table, inline = fields(saved, "the rows that wait", 2)
+        if raw(inline, "the rows that wait"):
+            self._held.add(schema.read(inline))
+        if fields(table, "the documents of rows that wait") and type(table[0]) is int:
+            self._table = place_of(table)
+            table = packing.unpack(documents.read([self._table])[0])
+        self._documents = [_document(each) for each in fields(table, "the documents of rows that wait")]
 
     def __bool__(self) -> bool:
         return bool(self._held.rows or self._documents)
@@ -128,6 +110,7 @@ class Backlog:
             if end:
                 runs.append(MemoryRun(batch.slice(0, end), self._order))
             self._held.add(batch.slice(end))
+        self._store.drop({each.place for each in self._documents} - {each.place for each in kept})
         self._documents = kept
         yield from merged(runs, self._order, limit)
 
@@ -145,91 +128,61 @@ class Backlog:
             self._store_held()
 
     def load(self, document: Document) -> pa.RecordBatch:
-        data = self._read(document.epoch, document.number)
+        (data,) = self._store.read([document.place])
         return self._schema.read(data).slice(document.skip)
 
-    def _read(self, epoch: int, number: int) -> bytes:
-        key = page_key(page_prefix(self._name, epoch, DOCUMENTS), number)
-        (data,) = self._store.get_many([key])
-        if data is None:
-            self._hold.check_hold()
-            raise PagesLost(
-                f"rows that wait for the watermark are not in {self._store!r} (key {key!r}): the store lost "
-                "them, or the query was started from an older checkpoint than the store's"
-            )
-        if xxhash.xxh3_64_digest(memoryview(data)[:-8]) != data[-8:]:
-            raise PageCorrupt(
-                f"rows that wait for the watermark are damaged in {self._store!r} (key {key!r})"
-            )
-        return data[:-8]
+    def digests(self) -> Array:
+        """The keys of the rows that are held in memory."""
+        if not self._held.rows:
+            return digests_of(b"")
+        found: Array = keys_of(concatenated(self._held.batches))[0]
+        return found
+
+    @property
+    def stored(self) -> bool:
+        """Whether some of the rows are documents."""
+        return bool(self._documents)
 
     # -- out --------------------------------------------------------------------------------------------
 
-    def save(self, number: int) -> tuple[list[Any] | None, Version | None]:
-        """What goes into the state, and the version that it names, if there are documents."""
+    @property
+    def places(self) -> list[Place]:
+        """The documents that are in use."""
+        return [*(each.place for each in self._documents), *([] if self._table is None else [self._table])]
+
+    def save(self, room: int) -> list[Any] | None:
+        """What goes into the state, of which `room` bytes are left; None if no row waits."""
         inline = b""
         if self._held.rows:
             inline = self._schema.with_schema(self._order.sorted(concatenated(self._held.batches)))
-            if len(inline) > INLINE:
+            if len(inline) > min(INLINE, room - TABLE):
                 inline = b""
                 self._store_held()
-        table: Any = [
-            [each.epoch, each.number, each.rows, each.first, each.last, each.skip] for each in self._documents
+        if self._table is not None:
+            self._store.drop([self._table])
+            self._table = None
+        table: list[Any] = [
+            [*each.place, each.rows, each.first, each.last, each.skip] for each in self._documents
         ]
-        named = [(each.epoch, each.number) for each in self._documents]
         packed = msgpack.packb(table)
         if len(packed) > TABLE:
-            epoch, table = self._write([packed])[0]
-            named.append((epoch, table))
-        version = self._version(number, named)
-        if self._hold.claimed:
-            assert version is not None
-            self._hold.commit(version, "rows", "watermark")
-        if not inline and not named and version is None:
-            return None, None
-        return [self._next, None if version is None else pack_version(version), table, inline], version
-
-    def _version(self, number: int, named: list[tuple[int, int]]) -> Version | None:
-        if self._base is None and not self._hold.claimed:
-            return None
-        assert self._hold.extents is not None
-        return Version(
-            number, 0, 0, None, None, pack(number), self._hold.extents, (), documents=tuple(_ranges(named))
-        )
-
-    def give_up(self) -> None:
-        """Deletes what was written, of which nothing will count."""
-        if self._hold.claimed:
-            self._hold.let_go()
+            (self._table,) = self._store.write([packed])
+            table = list(self._table)
+        return [table, inline] if inline or table else None
 
     def _store_held(self) -> None:
         batch = self._order.sorted(concatenated(self._held.released()))
         parts = [batch.slice(start, DOCUMENT_ROWS) for start in range(0, batch.num_rows, DOCUMENT_ROWS)]
-        contents = [self._schema.with_schema(part) for part in parts]
-        for part, (epoch, number) in zip(parts, self._write(contents), strict=True):
+        places = self._store.write([self._schema.with_schema(part) for part in parts])
+        for part, place in zip(parts, places, strict=True):
             times = self._order.times(part)
-            self._documents.append(Document(epoch, number, part.num_rows, times[0].item(), times[-1].item()))
-
-    def _write(self, contents: list[bytes]) -> list[tuple[int, int]]:
-        self._hold.claim()
-        prefix = page_prefix(self._name, self._hold.root.epoch, DOCUMENTS)
-        numbers = range(self._next, self._next + len(contents))
-        self._next += len(contents)
-        self._store.put_many(
-            {
-                page_key(prefix, number): content + xxhash.xxh3_64_digest(content)
-                for number, content in zip(numbers, contents, strict=True)
-            }
-        )
-        return [(self._hold.root.epoch, number) for number in numbers]
+            self._documents.append(Document(place, part.num_rows, times[0].item(), times[-1].item()))
 
 
-def has_rows(saved: list[Any] | None) -> bool:
-    """Whether rows wait in what `save` gave."""
-    if saved is None:
-        return False
-    _, _, table, inline = saved
-    return table != [] or bool(inline)
+def _document(packed: Any) -> Document:
+    epoch, number, rows, first, last, skip = fields(packed, "a document of rows that wait", 6)
+    whole(skip, "the rows that were passed on", 0, whole(rows, "the rows of a document", 1) + skip)
+    return Document(place_of([epoch, number]), rows, real(first, "a time"), real(last, "a time"), skip)
 
 
 class _Stored(Run):
@@ -239,17 +192,3 @@ class _Stored(Run):
 
     def load(self) -> pa.RecordBatch:
         return self._backlog.load(self._document)
-
-
-def _ranges(named: list[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
-    """Epoch, first and last + 1 of documents that follow each other."""
-    run: tuple[int, int, int] | None = None
-    for epoch, number in sorted(named):
-        if run is not None and run[0] == epoch and run[2] == number:
-            run = (epoch, run[1], number + 1)
-            continue
-        if run is not None:
-            yield run
-        run = (epoch, number, number + 1)
-    if run is not None:
-        yield run

@@ -1,4 +1,4 @@
-"""What Spark calls for each key of a micro-batch, and for keys whose time has come."""
+"""What Spark calls for each bucket of keys in a micro-batch, and for buckets whose time has come."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-from mta.durability.attempts import retire
 from spark_integration.running.hang_up import HangUp
 from spark_integration.running.messages import said_in_one_line
 from spark_integration.running.metering import STREAM_SUMS, Meter
-from spark_integration.streaming.backlog import has_rows
+from spark_integration.streaming.bucket.documents import Documents
+from spark_integration.streaming.bucket.table import KeyTable
+from spark_integration.streaming.bucket.task import BucketTask
 from spark_integration.streaming.identity import decode_identity
+from spark_integration.streaming.keys import decode_bucket
 from spark_integration.streaming.packing import PLACE, QUERY_KEY, ROWS, packed_counts
+from spark_integration.streaming.plan import StreamPlan, Tools
 from spark_integration.streaming.schema import deserialized, serialized
-from spark_integration.streaming.state import KeyState, decode_state
+from spark_integration.streaming.state import BucketState, decode_state
 from spark_integration.streaming.storage import SHELF, Place, partition_url
-from spark_integration.streaming.task import KeyTask, StreamPlan, Tools
-from stores import Store
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,12 +63,9 @@ class StreamFunction:
         plan = self._stream.plan
         meter = Meter(on=True, sums=STREAM_SUMS)
         with SHELF.store(partition_url(plan.store, place), plan.store_options) as store:
-            key_state = self._loaded(key[0], state, place)
-            watermark = self._watermark(state)
-            if state.hasTimedOut and self._is_over(key_state, watermark):
-                self._forget(key_state, state, store, place, watermark)
-                return
-            task = KeyTask(self._tools, key_state, meter.metered(store), place, meter, watermark)
+            before = self._loaded(decode_bucket(bytes(key[0])), state, place)
+            clock = self._clock(state)
+            task = BucketTask(self._tools, before, meter.metered(store), place, meter, clock)
             rows = task.rows(self._batches(frames))
             last: bytes | None = None
             try:
@@ -75,14 +73,17 @@ class StreamFunction:
                     if last is not None:
                         yield _frame(last)
                     last = serialized(batch)
-                if not task.empty or state.exists:
-                    state.update((task.save().encode(),))
-                    self._set_timeout(key_state, task.waiting, state, watermark)
+                after = task.save()
+                if after is not None:
+                    state.update((after.encode(),))
+                    self._set_timeout(task.due, clock, state)
+                elif state.exists:
+                    state.remove()
             except BaseException:
                 hang_up.cleaning = True
                 task.give_up()
                 raise
-        # together, since a frame takes as long as a short window
+        # together, since a frame takes as long as a few short windows
         yield _frame(*([] if last is None else [last]), packed_counts(meter))
 
     def _compare(self, frames: Iterator[pd.DataFrame], state: GroupState) -> None:
@@ -96,12 +97,13 @@ class StreamFunction:
         if found.encode() != before:
             state.update((found.encode(),))
 
-    def _loaded(self, digest: bytes, state: GroupState, place: Place) -> KeyState:
+    def _loaded(self, bucket: int, state: GroupState, place: Place) -> BucketState:
         if state.exists:
             identity = self._stream.identity
             return decode_state(bytes(state.get[0]), identity.fingerprint, identity.text)
-        name = f"stream/{place.query}/{self._stream.operator}/{bytes(digest).hex()}"
-        return KeyState(self._stream.identity.fingerprint, name)
+        name = f"stream/{place.query}/{self._stream.operator}"
+        fingerprint = self._stream.identity.fingerprint
+        return BucketState(fingerprint, name, bucket, Documents.nothing(), KeyTable.nothing())
 
     def _batches(self, frames: Iterator[pd.DataFrame]) -> Iterator[pa.RecordBatch]:
         for frame in frames:
@@ -110,65 +112,25 @@ class StreamFunction:
             place, rows = columns.index(PLACE), columns.index(ROWS)
             # as they came, whichever part of the shuffle was fetched first, so that a replay gives the same
             for _, packed in sorted((row[place], row[rows]) for row in frame.to_numpy().tolist()):
-                yield deserialized(packed, self._stream.rows.arrow)
+                yield deserialized(packed, self._stream.rows.keyed)
 
     # -- time -------------------------------------------------------------------------------------------
 
-    def _watermark(self, state: GroupState) -> int | None:
-        """In microseconds; None before there is one."""
-        if not self._stream.waits:
-            return None
-        watermark = state.getCurrentWatermarkMs()
-        return watermark * 1000 if watermark > 0 else None
-
-    def _over_at(self, state: KeyState) -> float | None:
-        """The time at which nothing of the key can be in a window any more, or when it is to be forgotten."""
-        if state.youngest is None or not self._stream.waits:
-            return None
-        limits = self._stream.plan.frame.policy.limits()
-        spans = [limits.open_span, limits.closed_span, self._stream.forget_after]
-        least = min((span for span in spans if span is not None), default=None)
-        return None if least is None else state.youngest + least
-
-    def _is_over(self, state: KeyState, watermark: int | None) -> bool:
-        if not self._stream.waits:
-            return True  # it timed out by the clock
-        if has_rows(state.backlog):
-            return False
-        over = self._over_at(state)
-        return not state.windows or (over is not None and watermark is not None and watermark >= over)
-
-    def _forget(
-        self, key_state: KeyState, state: GroupState, store: Store, place: Place, watermark: int | None
-    ) -> None:
-        """Removes the state, at once if the store has nothing of the key, and else with the next call.
-
-        A replay of this micro-batch needs the pages again; one of the next one does not.
-        """
-        for name in key_state.retired:
-            retire(store, name, place.batch)
-        if not key_state.stored:
-            state.remove()
-            return
-        gone = KeyState(key_state.plan, key_state.name, retired=key_state.stored)
-        state.update((gone.encode(),))
+    def _clock(self, state: GroupState) -> int | None:
+        """In microseconds: the watermark, or the time of the micro-batch; None before there is one."""
         if self._stream.waits:
-            state.setTimeoutTimestamp(max(1, (watermark or 0) // 1000))
-        else:
-            state.setTimeoutDuration(1)
+            watermark = state.getCurrentWatermarkMs()
+            return watermark * 1000 if watermark > 0 else None
+        return state.getCurrentProcessingTimeMs() * 1000 if self._stream.by_clock else None
 
-    def _set_timeout(
-        self, key_state: KeyState, waiting: Any, state: GroupState, watermark: int | None
-    ) -> None:
-        if not self._stream.waits:
-            if self._stream.forget_after is not None:
-                state.setTimeoutDuration(max(1, math.ceil(self._stream.forget_after / 1000)))
+    def _set_timeout(self, due: float | None, clock: int | None, state: GroupState) -> None:
+        if due is None or not math.isfinite(due):
             return
-        due = waiting if waiting is not None else self._over_at(key_state)
-        if due is not None:
+        if self._stream.waits:
             # calls come when the watermark is beyond the timeout
-            at = math.ceil(due / 1000) - 1
-            state.setTimeoutTimestamp(max(at, (watermark or 0) // 1000, 1))
+            state.setTimeoutTimestamp(max(math.ceil(due / 1000) - 1, (clock or 0) // 1000, 1))
+        elif clock is not None:
+            state.setTimeoutDuration(max(1, math.ceil((due - clock) / 1000)))
 
 
 @cache

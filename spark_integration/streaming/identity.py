@@ -1,6 +1,6 @@
 """What a query is. Its checkpoint keeps it, and each run of the query is compared with it.
 
-It is the state of a key of its own, which each micro-batch with rows brings. So it is versioned with all
+It is a state of its own, which each micro-batch with rows brings. So it is versioned with all
 other state: a run that is refused fails its first micro-batch, and leaves the checkpoint as it was.
 """
 
@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 import msgpack
+from pyspark.errors import PySparkException
 from pyspark.sql import types as sql
 
-from mta.encoding.packing import pack
+from mta.encoding.packing import pack, unpack
+from mta.encoding.untrusted import Malformed, fields, raw, text
 from spark_integration.aggregates.inputs import Input
 from spark_integration.call.plan import Plan
 from spark_integration.errors import RollingError
@@ -25,7 +27,7 @@ from spark_integration.streaming.schema import (
     unpacked_types,
     widens,
 )
-from spark_integration.streaming.state import FORMAT, check_format
+from spark_integration.streaming.state import FORMAT, check_format, damaged
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Identity:
 
     @property
     def fingerprint(self) -> bytes:
-        """Stands for all that cannot change, in the state of each key."""
+        """Stands for all that cannot change, in the state of each bucket."""
         return blake2b(pack(dict(self.parts)), digest_size=8).digest()
 
     @property
@@ -66,13 +68,20 @@ class Identity:
 
 
 def decode_identity(data: bytes) -> Identity:
-    version, *content = msgpack.unpackb(data, strict_map_key=False)
-    check_format(version)
-    parts, columns = content
-    return Identity(parts, unpacked_types(columns))
+    try:
+        content = fields(unpack(data), "the record")
+        check_format(content[0] if content else None)
+        parts, columns = fields(content[1:], "the record", 2)
+        if type(parts) is not dict:
+            raise Malformed("what the query is is no mapping")
+        for each in (*parts, *parts.values()):
+            text(each, "what the query is")
+        return Identity(parts, unpacked_types(raw(columns, "the columns")))
+    except (Malformed, PySparkException) as error:
+        raise damaged("the query itself", error) from error
 
 
-def identity_of(plan: Plan, schema: RowSchema, waits: bool) -> Identity:
+def identity_of(plan: Plan, schema: RowSchema, waits: bool, buckets: int) -> Identity:
     frame = plan.frame
     parts = {
         # first, since it makes other names of all columns
@@ -80,6 +89,7 @@ def identity_of(plan: Plan, schema: RowSchema, waits: bool) -> Identity:
         "partition_by": _columns(plan.keys),
         "order_by": _columns(plan.order),
         "window": f"{frame.policy.fingerprint()}{', rows of one time see each other' if frame.peers else ''}",
+        "buckets": str(buckets),
         "watermark": f"on {plan.order[0].name!r}" if waits else "none",
         "aggregates": "; ".join(
             f"{part.name} = {part.monoid.fingerprint()} of {_columns(part.inputs)}" for part in plan.parts

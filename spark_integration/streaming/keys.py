@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from hashlib import blake2b
 from typing import Any
 
+import msgpack
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,25 +15,50 @@ import pyarrow.compute as pc
 from mta.encoding.packing import pack as pack_value
 from mta.monoids.base import Array
 from spark_integration.aggregates.inputs import Input
+from spark_integration.streaming.bucket.block import DIGEST, digests_of
+
+#: What `digest_of` packs, for values that need no thought.
+_pack_simple = msgpack.Packer().pack
 
 
-def groups(batch: pa.RecordBatch, keys: Sequence[Input]) -> Iterator[tuple[bytes, pa.RecordBatch]]:
-    """The rows of each key, in their order, with the key's digest."""
+#: Bytes of a bucket's number, as the key that Spark groups by.
+_BUCKET = 4
+
+
+def key_column(batch: pa.RecordBatch, keys: Sequence[Input]) -> tuple[Array, Array]:
+    """The digests of a batch's keys, each once, and for each row the place of its digest."""
     columns = [plain(batch.column(key.index)) for key in keys]
-    codes = np.zeros(batch.num_rows, dtype=np.int64)
-    for column in columns:
-        own, count = _codes(column)
-        codes = np.unique(codes * count + own, return_inverse=True)[1].reshape(-1)
-    order = np.argsort(codes, kind="stable")
-    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    if len(starts) > 1:
-        batch = batch.take(pa.array(order))
-    places = pa.array(order[starts])
+    codes, count = np.zeros(batch.num_rows, dtype=np.int64), 1
+    for number, column in enumerate(columns):
+        own, many = _codes(column)
+        if number:
+            distinct, codes = np.unique(codes * many + own, return_inverse=True)
+            codes, count = codes.reshape(-1), len(distinct)
+        else:
+            codes, count = own, many
+    # a row of each key, whichever it is
+    rows = np.zeros(count, dtype=np.int64)
+    rows[codes] = np.arange(batch.num_rows)
+    places = pa.array(rows)
     values = [column.take(places).to_pylist() for column in columns]
-    firsts = list(zip(*values, strict=True)) if values else [()] * len(starts)
-    ends = np.append(starts[1:], batch.num_rows)
-    for start, end, first in zip(starts.tolist(), ends.tolist(), firsts, strict=True):
-        yield digest_of(first), batch.slice(start, end - start)
+    firsts = list(zip(*values, strict=True)) if values else [()] * count
+    simple = all(map(_is_simple, columns))
+    digest = _digest_of_simple if simple else digest_of
+    return digests_of(b"".join(map(digest, firsts))), codes
+
+
+def buckets_of(digests: Array, buckets: int) -> Array:
+    """The number of each digest's bucket, by bits that do not order it among the others of the bucket."""
+    found: Array = np.ascontiguousarray(digests).view(">u8")[1::2].astype(np.uint64) % np.uint64(buckets)
+    return found.astype(np.int64)
+
+
+def encode_bucket(number: int) -> bytes:
+    return number.to_bytes(_BUCKET, "big")
+
+
+def decode_bucket(key: bytes) -> int:
+    return int.from_bytes(key, "big")
 
 
 def _codes(column: pa.Array) -> tuple[Array, int]:
@@ -47,10 +73,20 @@ def _codes(column: pa.Array) -> tuple[Array, int]:
     return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(encoded.dictionary)
 
 
+def _is_simple(column: pa.Array) -> bool:
+    """Whether values that are equal are so as they stand."""
+    kind = column.type
+    return not (pa.types.is_nested(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _digest_of_simple(values: tuple[Any, ...]) -> bytes:
+    return blake2b(_pack_simple(values), digest_size=DIGEST).digest()
+
+
 def digest_of(values: Sequence[Any]) -> bytes:
     """16 bytes that stand for a key's plain values."""
     packed = pack_value([canonical(value) for value in values])
-    return blake2b(packed, digest_size=16).digest()
+    return blake2b(packed, digest_size=DIGEST).digest()
 
 
 def plain(column: pa.Array) -> pa.Array:

@@ -1,4 +1,4 @@
-"""Rows of a stream as bytes, a key's rows of an Arrow batch together.
+"""Rows of a stream as bytes, those of an Arrow batch together that are of keys of one bucket.
 
 What Spark hands to a stateful function goes through pandas, which turns whole numbers with nulls into floats
 and NaN into null, and takes microseconds a row. So rows travel as Arrow's own bytes, in a column of binary:
@@ -17,13 +17,13 @@ from pyspark.sql import types as sql
 from mta.monoids.base import Array
 from spark_integration.aggregates.inputs import Input
 from spark_integration.running.metering import STREAM_SUMS, Meter
-from spark_integration.streaming.keys import groups
-from spark_integration.streaming.schema import concatenated, deserialized, serialized
+from spark_integration.streaming.keys import buckets_of, encode_bucket, key_column
+from spark_integration.streaming.schema import RowSchema, concatenated, deserialized, serialized
 
-#: Columns of packed rows: the key's digest, a place for the watermark, where the rows stood, the rows.
+#: Columns of packed rows: the bucket, a place for the watermark, where the rows stood, the rows.
 KEY, EVENT_TIME, PLACE, ROWS = "key", "event_time", "place", "packed"
 
-#: The key whose state says what the query is; it sorts before all others.
+#: Instead of a bucket, for the state that says what the query is; it sorts before all others.
 QUERY_KEY = b""
 
 #: The column that carries what was counted, in rows that are none otherwise, and how such cells begin.
@@ -43,31 +43,47 @@ def packed_schema(event_time: sql.StructField | None) -> sql.StructType:
 
 def pack(
     keys: Sequence[Input],
-    schema: pa.Schema,
+    schema: RowSchema,
+    buckets: int,
     event_time: pa.DataType | None,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """A row for each key of each batch, and one for the query."""
+    """A row for each bucket of each batch, and one for the query."""
     context = TaskContext.get()
     place = (context.partitionId() if context is not None else 0) << 40
     yield _packed([QUERY_KEY], [b""], place, event_time)
     for batch in batches:
         if not batch.num_rows:
             continue
-        batch = conformed(batch, schema)
-        digests, rows = [], []
-        for digest, group in groups(batch, keys):
-            digests.append(digest)
-            rows.append(serialized(group))
-        yield _packed(digests, rows, place, event_time)
-        place += len(rows)
+        found = list(_by_bucket(conformed(batch, schema.arrow), keys, schema.keyed, buckets))
+        yield _packed([key for key, _ in found], [rows for _, rows in found], place, event_time)
+        place += len(found)
+
+
+def _by_bucket(
+    batch: pa.RecordBatch, keys: Sequence[Input], keyed: pa.Schema, buckets: int
+) -> Iterator[tuple[bytes, bytes]]:
+    """The rows of each bucket as they came, with their keys behind them."""
+    digests, codes = key_column(batch, keys)
+    numbers = buckets_of(digests, buckets)[codes]
+    data = pa.py_buffer(digests[codes].tobytes())
+    column = pa.FixedSizeBinaryArray.from_buffers(keyed.field(-1).type, len(codes), [None, data])
+    batch = pa.RecordBatch.from_arrays([*batch.columns, column], schema=keyed)
+    # small numbers are sorted by their digits
+    order = np.argsort(numbers.astype(np.uint16) if buckets <= 1 << 16 else numbers, kind="stable")
+    numbers = numbers[order]
+    starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+    if len(starts) > 1:
+        batch = batch.take(pa.array(order))
+    for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(numbers)], strict=True):
+        yield encode_bucket(int(numbers[start])), serialized(batch.slice(start, end - start))
 
 
 def _packed(
-    digests: list[bytes], rows: list[bytes], place: int, event_time: pa.DataType | None
+    buckets: list[bytes], rows: list[bytes], place: int, event_time: pa.DataType | None
 ) -> pa.RecordBatch:
     columns = {
-        KEY: pa.array(digests, pa.binary()),
+        KEY: pa.array(buckets, pa.binary()),
         PLACE: pa.array(range(place, place + len(rows)), pa.int64()),
     }
     if event_time is not None:
@@ -102,7 +118,7 @@ def unpack(
 
 
 def packed_counts(meter: Meter) -> bytes:
-    """What was counted for a key, as something that is no rows."""
+    """What was counted for a bucket, as something that is no rows."""
     return _COUNTS + np.array([meter[name] for name in STREAM_SUMS], dtype=np.float64).tobytes()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -22,12 +23,15 @@ from spark_integration.running.storage import embedded_in
 from spark_integration.streaming.function import StreamFunction
 from spark_integration.streaming.identity import identity_of
 from spark_integration.streaming.packing import COUNTS, KEY, ROWS, pack, packed_schema, unpack
+from spark_integration.streaming.plan import StreamPlan
 from spark_integration.streaming.schema import RowSchema, arrow_schema, column_name
-from spark_integration.streaming.task import StreamPlan
 from stores import store_class
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+#: Keys are put into so many groups by their hashes, each of which is one call and one state.
+BUCKETS, MOST_BUCKETS = 64, 1 << 16
 
 #: Where Spark marks the column that a watermark is on.
 _DELAY = "spark.watermarkDelayMs"
@@ -38,6 +42,7 @@ def rolling_stream(
     plan: Plan,
     *,
     forget_after: Any,
+    buckets: int | None,
     metrics: Metrics | None,
     several_processes: bool,
     case_sensitive: bool,
@@ -48,7 +53,13 @@ def rolling_stream(
     marked = _event_time(df.schema, plan)
     schema = RowSchema(df.schema, plan.zone, sensitive=case_sensitive)
     stream = stream_plan(
-        plan, schema, marked is not None, forget_after, several_processes, case_sensitive=case_sensitive
+        plan,
+        schema,
+        marked is not None,
+        forget_after,
+        several_processes,
+        case_sensitive=case_sensitive,
+        buckets=buckets,
     )
     timeout = GroupStateTimeout.NoTimeout
     if marked is not None:
@@ -57,7 +68,7 @@ def rolling_stream(
         timeout = GroupStateTimeout.ProcessingTimeTimeout
     out = _nullable(with_results(df.schema, plan))
     # tasks go by places
-    packing = for_workers("pack_rows", pack, plan.keys, schema.arrow, _mark_type(marked, plan.zone))
+    packing = for_workers("pack_rows", pack, plan.keys, schema, stream.buckets, _mark_type(marked, plan.zone))
     packed = numbered(df).mapInArrow(packing, packed_schema(marked))
     answered = packed.groupBy(packed[KEY]).applyInPandasWithState(
         StreamFunction(stream),
@@ -91,6 +102,7 @@ def stream_plan(
     several_processes: bool,
     *,
     case_sensitive: bool = False,
+    buckets: int | None = None,
 ) -> StreamPlan:
     if plan.algorithm == "daba":
         raise RollingError(
@@ -98,6 +110,7 @@ def stream_plan(
             'it: use "amta" or "lmta"'
         )
     _check_durable(plan.store, several_processes)
+    buckets = _checked_buckets(buckets)
     order = plan.order[0]
     clock = clock_of(order.name, order.type)
     for other in plan.order[1:]:
@@ -122,12 +135,24 @@ def stream_plan(
     return StreamPlan(
         plan=kept,
         operator=f"rolling_{names}"[:60],
-        identity=identity_of(kept, schema, waits),
+        identity=identity_of(kept, schema, waits, buckets),
         rows=schema,
         clock=clock,
         waits=waits,
         forget_after=forgets,
+        buckets=buckets,
     )
+
+
+def _checked_buckets(buckets: Any) -> int:
+    if buckets is None:
+        return BUCKETS
+    if isinstance(buckets, bool) or not isinstance(buckets, Integral):
+        raise RollingError(f"buckets= is a whole number of groups that keys are put into, got {buckets!r}")
+    number = int(buckets)
+    if not 1 <= number <= MOST_BUCKETS:
+        raise RollingError(f"buckets= is from 1 to {MOST_BUCKETS}, got {number}")
+    return number
 
 
 def _as_kept(plan: Plan, case_sensitive: bool) -> Plan:

@@ -10,12 +10,17 @@ import msgpack
 import pyarrow as pa
 from pyspark.sql import types as sql
 
-from mta.encoding.packing import pack
+from mta.encoding.packing import pack, unpack
+from mta.encoding.untrusted import Malformed, fields, raw, shown, text
 from spark_integration.aggregates.types import arrow_type
 from spark_integration.errors import RollingError
+from spark_integration.streaming.bucket.block import DIGEST
 
 #: Whole numbers, from the narrowest to the widest.
 _WHOLE = (sql.ByteType, sql.ShortType, sql.IntegerType, sql.LongType)
+#: The column of digests, which is none of the rows'.
+KEY = "key"
+
 _DIGITS = {sql.ByteType: 3, sql.ShortType: 5, sql.IntegerType: 10, sql.LongType: 20}
 
 
@@ -23,6 +28,11 @@ def arrow_schema(schema: sql.StructType, zone: str) -> pa.Schema:
     """Columns go by their places, since any name is a name of a DataFrame."""
     kinds = (arrow_type(field.dataType, zone) for field in schema.fields)
     return pa.schema([pa.field(f"c{number}", kind) for number, kind in enumerate(kinds)])
+
+
+def keyed(schema: pa.Schema) -> pa.Schema:
+    """With the digest of the key behind each row."""
+    return schema.append(pa.field(KEY, pa.binary(DIGEST), nullable=False))
 
 
 class RowSchema:
@@ -40,6 +50,8 @@ class RowSchema:
             )
         self.zone = zone
         self.arrow = arrow_schema(schema, zone)
+        #: with the digest of the key behind each row
+        self.keyed = keyed(self.arrow)
         #: what goes before rows
         self.packed = packed_types(self.types)
 
@@ -49,7 +61,7 @@ class RowSchema:
     # -- bytes ------------------------------------------------------------------------------------------
 
     def with_schema(self, batch: pa.RecordBatch) -> bytes:
-        """Rows as bytes that can be read whatever the schema will be."""
+        """Rows with their keys as bytes that can be read whatever the schema will be."""
         data: bytes = msgpack.packb([self.packed, serialized(batch)])
         return data
 
@@ -58,16 +70,16 @@ class RowSchema:
 
         Columns that were not there then are null.
         """
-        packed, rows = msgpack.unpackb(data)
+        packed, rows = fields(unpack(data), "rows with their schema", 2)
         if packed == self.packed:
-            return deserialized(rows, self.arrow)
-        names, arrow = _opened(packed, self.zone)
-        batch = deserialized(rows, arrow)
+            return _checked(raw(rows, "rows"), self.keyed)
+        names, arrow = _opened(raw(packed, "the schema of rows"), self.zone)
+        batch = _checked(raw(rows, "rows"), keyed(arrow))
         columns = [
             self._column(batch, names.get(name), name, field)
             for name, field in zip(self.types, self.arrow, strict=True)
         ]
-        return pa.RecordBatch.from_arrays(columns, schema=self.arrow)
+        return pa.RecordBatch.from_arrays([*columns, batch.column(KEY)], schema=self.keyed)
 
     def _column(
         self, batch: pa.RecordBatch, found: tuple[int, sql.DataType] | None, name: str, field: pa.Field
@@ -100,17 +112,33 @@ def packed_types(types: Mapping[str, sql.DataType]) -> bytes:
 
 
 def unpacked_types(packed: bytes) -> dict[str, sql.DataType]:
-    fields = [
-        {"name": name, "type": kind, "nullable": True, "metadata": {}}
-        for name, kind in msgpack.unpackb(packed, strict_map_key=False)
+    """The reverse of `packed_types`; Malformed where these are no types."""
+    pairs = [fields(each, "a column", 2) for each in fields(unpack(packed), "the columns")]
+    described = [
+        {"name": text(name, "the name of a column"), "type": kind, "nullable": True, "metadata": {}}
+        for name, kind in pairs
     ]
-    schema = sql.StructType.fromJson({"type": "struct", "fields": fields})
+    try:
+        schema = sql.StructType.fromJson({"type": "struct", "fields": described})
+    except Exception as error:  # of Spark's parser, which expects nothing else
+        raise Malformed(f"the types of columns are none: {shown(pairs)}") from error
     return {each.name: each.dataType for each in schema.fields}
 
 
 def serialized(batch: pa.RecordBatch) -> bytes:
     data: bytes = batch.serialize().to_pybytes()
     return data
+
+
+def _checked(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    try:
+        batch = deserialized(data, schema)
+        batch.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise Malformed(f"rows are not of their schema: {error}") from error
+    if batch.column(KEY).null_count:
+        raise Malformed("rows are of no key")
+    return batch
 
 
 def deserialized(data: Any, schema: pa.Schema) -> pa.RecordBatch:

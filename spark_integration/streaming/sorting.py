@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from mta.monoids.base import Array
 from spark_integration.aggregates.inputs import Input, in_total_order
 from spark_integration.call.frames import Clock
-from spark_integration.partition.times import TIME, Times
+from spark_integration.partition.times import NAN, TIME, Times
 from spark_integration.streaming.schema import concatenated
 
 #: Rows of runs are merged until so many bytes of them are in memory, unless more of them overlap.
@@ -28,7 +28,10 @@ class Order:
 
     def times(self, batch: pa.RecordBatch) -> Array:
         """For rows that all have a time."""
-        return Times(batch.column(self._time.index), self._clock).values
+        return self.times_of(batch.column(self._time.index))
+
+    def times_of(self, column: pa.Array) -> Array:
+        return Times(column, self._clock).values
 
     def timed(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
         """The rows with a time, and those without: null, NaN or infinite."""
@@ -48,11 +51,11 @@ class Order:
             return batch.take(pa.array(np.argsort(times, kind="stable")))
         return batch.take(self._indices(batch, times))
 
-    def untimed_sorted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows without a time, as Spark sorts them: null, infinities, NaN."""
+    def untimed_sorted(self, batch: pa.RecordBatch, keys: Array) -> pa.RecordBatch:
+        """Rows without a time by their keys, and as Spark sorts them: null, infinities, NaN."""
         kinds = Times(batch.column(self._time.index), self._clock).kinds
         assert kinds is not None
-        return batch.take(self._indices(batch, kinds))
+        return batch.take(self._indices(batch, kinds.astype(np.int64) + keys * (NAN + 1)))
 
     def _indices(self, batch: pa.RecordBatch, times: Array) -> pa.Array:
         columns = {"0": pa.array(times)}

@@ -23,8 +23,8 @@ from spark_integration.streaming.storage import Place
 from stores import Store
 
 
-class KeyStateOfSpark:
-    """What Spark gives to the function for a key: its state, the watermark and a timeout."""
+class StateOfSpark:
+    """What Spark gives to the function for a bucket: its state, the watermark and a timeout."""
 
     def __init__(self, blob: bytes | None, watermark: int, timed_out: bool) -> None:
         self.blob, self._watermark, self.hasTimedOut = blob, watermark, timed_out
@@ -48,6 +48,13 @@ class KeyStateOfSpark:
     def getCurrentWatermarkMs(self) -> int:  # noqa: N802
         return self._watermark
 
+    def getCurrentProcessingTimeMs(self) -> int:  # noqa: N802
+        return self._watermark
+
+    def setTimeoutDuration(self, milliseconds: int) -> None:  # noqa: N802
+        assert milliseconds > 0
+        self.timeout = self._watermark + milliseconds
+
     def setTimeoutTimestamp(self, milliseconds: int) -> None:  # noqa: N802
         assert milliseconds > 0
         assert milliseconds >= self._watermark
@@ -55,17 +62,28 @@ class KeyStateOfSpark:
 
 
 class Simulated:
-    """Micro-batches of a query with a watermark, in this process and without Spark.
+    """Micro-batches of a query, in this process and without Spark.
+
+    Without a watermark, what is given as one is the time on the clock.
 
     A task may run twice, and chance says which attempt's rows and state count; or a run of the query ends
     after some keys of a micro-batch, which is then played again.
     """
 
     def __init__(
-        self, schema: pa.Schema, store: Store, seed: int, *, forget_after: str | None = None, **how: Any
+        self,
+        schema: pa.Schema,
+        store: Store,
+        seed: int,
+        *,
+        forget_after: str | None = None,
+        buckets: int | None = None,
+        waits: bool = True,
+        **how: Any,
     ) -> None:
         self._random, self._store = random.Random(seed), store
-        self._how, self._forget_after = how, forget_after
+        self._how, self._forget_after, self._buckets = how, forget_after, buckets
+        self._waits = waits
         self.start(schema)
         self.states: dict[bytes, tuple[bytes, int | None]] = {}
         self.late: list[int] = []
@@ -78,8 +96,10 @@ class Simulated:
         how = {"partition_by": None} | self._how | changed
         plan = make_plan(spark_schema, **how, store="rocksdb:///unused")
         schema_of_rows = RowSchema(spark_schema, "UTC")
-        self._plan, self._schema = plan, schema_of_rows.arrow
-        self._stream = stream_plan(plan, schema_of_rows, True, self._forget_after, False)
+        self._plan, self._schema = plan, schema_of_rows
+        self._stream = stream_plan(
+            plan, schema_of_rows, self._waits, self._forget_after, False, buckets=self._buckets
+        )
         out = with_results(spark_schema, plan)
         self._out, self._names = arrow_schema(out, "UTC"), out.names
         self._marked = schema.field("o").type
@@ -87,7 +107,8 @@ class Simulated:
     def play(self, file: pa.Table | None, watermark: int) -> None:
         """One micro-batch."""
         arrived: dict[bytes, list[tuple[int, bytes]]] = {}
-        for packed in pack(self._plan.keys, self._schema, self._marked, file.to_batches() if file else []):
+        batches = file.to_batches() if file else []
+        for packed in pack(self._plan.keys, self._schema, self._stream.buckets, self._marked, batches):
             for row in packed.to_pylist():
                 arrived.setdefault(row["key"], []).append((row["place"], row["packed"]))
         timed_out = [
@@ -125,9 +146,9 @@ class Simulated:
 
     def _attempt(
         self, call: StreamFunction, key: bytes, arrived: list[tuple[int, bytes]] | None, watermark: int
-    ) -> tuple[KeyStateOfSpark, list[Row], float]:
+    ) -> tuple[StateOfSpark, list[Row], float]:
         blob, _ = self.states.get(key, (None, None))
-        state = KeyStateOfSpark(blob, watermark, arrived is None)
+        state = StateOfSpark(blob, watermark, arrived is None)
         frame = pd.DataFrame(arrived or [], columns=["place", "packed"])
         place = Place("query", str(self.run), self.batch, 0)
         shelf = mock.Mock(store=lambda *_: nullcontext(self._store))

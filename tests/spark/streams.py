@@ -19,9 +19,13 @@ from rolled import schema_of
 
 from mta import monoids, policies
 from mta.durability.coding import unpack_version
-from mta.durability.manifest import Version
+from mta.durability.manifest import DOCUMENTS, Version
 from spark_integration import rolling
+from spark_integration.streaming.bucket.directory import Directory
+from spark_integration.streaming.bucket.documents import Place
 from spark_integration.streaming.packing import QUERY_KEY
+from stores import Store, page_key
+from stores.base import page_prefix
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -127,8 +131,8 @@ class Played:
     counts: list[Row]
     #: the same, of those micro-batches that had a file
     of_files: list[Row]
-    #: keys in the state at the end, as Spark counts them
-    keys: int
+    #: buckets in the state at the end, as Spark counts them
+    buckets: int
 
     def total(self, name: str) -> float:
         return sum(each[name] for each in self.counts)
@@ -179,8 +183,8 @@ class Stream:
             counts for counts, each in zip(found, self.progress, strict=True) if each.numInputRows > 0
         ]
         # one of the states is the query's own
-        keys = self.progress[-1].stateOperators[0].numRowsTotal - 1
-        return Played(self.directory, rows_of(self.directory / "out"), found, with_file, keys)
+        buckets = self.progress[-1].stateOperators[0].numRowsTotal - 1
+        return Played(self.directory, rows_of(self.directory / "out"), found, with_file, buckets)
 
     def blobs(self) -> list[bytes]:
         return blobs_of(self._spark, self.checkpoint)
@@ -236,20 +240,26 @@ def configured(spark: SparkSession, **settings: Any) -> Iterator[None]:
 
 
 def blobs_of(spark: SparkSession, checkpoint: Path) -> list[bytes]:
-    """What the state store keeps of each key of rows, by Spark's own reader."""
+    """What the state store keeps of each bucket, by Spark's own reader."""
     rows = spark.read.format("statestore").load(str(checkpoint)).collect()
     return [bytes(row["value"]["groupState"]["window"]) for row in rows if bytes(row["key"][0]) != QUERY_KEY]
 
 
 @dataclass
 class Blob:
-    """A key's state, as far as it tells what is in the store."""
+    """A bucket's state, as far as it tells what is in the store."""
 
-    name: str
-    #: by the names of windows and backlogs
+    #: by the names of windows
     versions: dict[str, Version] = field(default_factory=dict)
+    #: documents of the bucket itself, by its name
+    documents: dict[str, list[Place]] = field(default_factory=dict)
     retired: list[str] = field(default_factory=list)
     stored: list[str] = field(default_factory=list)
+    #: known keys, as far as they do not stand in segments
+    keys_inline: int = 0
+    #: documents with keys, and with rows that wait
+    segments: int = 0
+    waiting: int = 0
 
     @property
     def in_store(self) -> set[str]:
@@ -257,17 +267,51 @@ class Blob:
 
     @property
     def keys(self) -> set[str]:
-        return {key for name, version in self.versions.items() for key in version.keys(name)}
+        found = {key for name, version in self.versions.items() for key in version.keys(name)}
+        for name, places in self.documents.items():
+            found |= {page_key(page_prefix(name, epoch, DOCUMENTS), number) for epoch, number in places}
+        return found
 
 
-def opened(blob: bytes) -> Blob:
+def opened(blob: bytes, stores: Sequence[Store] = ()) -> Blob:
+    """The state with what it names, for which the segments are read from the store that has them."""
     content = msgpack.unpackb(blob, strict_map_key=False)
-    _, _, name, _, windows, backlog, retired, stored = content
-    found = Blob(name, retired=retired, stored=stored)
-    for number, window in enumerate(windows):
-        if window[0] == "window":
-            _, page_size, packed = window
-            found.versions[f"{name}/{number}"] = unpack_version(page_size.bit_length() - 1, packed)
-    if backlog is not None and backlog[1] is not None:
-        found.versions[f"{name}/rows"] = unpack_version(1, backlog[1])
+    _, _, base, bucket, documents, keys, backlog, retired = content
+    name = f"{base}/{bucket}/rows"
+    found = Blob(retired=retired)
+    block, directory, _ = keys
+    places: list[Place] = []
+    blocks = [] if block is None else [block]
+    if directory is not None:
+        segments = Directory.decode(directory)
+        places += [place for place in segments.places(segments.used) if place is not None]
+        found.segments = len(places)
+        blocks += [_document(stores, name, place) for place in places]
+    if backlog is not None:
+        table, _ = backlog
+        if table and isinstance(table[0], int):
+            places.append((table[0], table[1]))
+            table = msgpack.unpackb(_document(stores, name, places[-1]))
+        places += [(epoch, number) for epoch, number, *_ in table]
+        found.waiting = len(table)
+    if documents[1] is not None:
+        found.stored.append(name)
+        found.documents[name] = places
+    assert documents[1] is not None or not places
+    found.keys_inline = 0 if block is None else msgpack.unpackb(block)[0]
+    for each in blocks:
+        for long in msgpack.unpackb(each, strict_map_key=False)[-1]:
+            own, windows, stored, _ = msgpack.unpackb(long, strict_map_key=False)
+            found.stored += stored
+            for number, window in enumerate(windows):
+                if window[0] == "window":
+                    _, page_size, packed = window
+                    found.versions[f"{own}/{number}"] = unpack_version(page_size.bit_length() - 1, packed)
     return found
+
+
+def _document(stores: Sequence[Store], name: str, place: Place) -> bytes:
+    epoch, number = place
+    key = page_key(page_prefix(name, epoch, DOCUMENTS), number)
+    (data,) = [data for store in stores for data in store.get_many([key]) if data is not None]
+    return data[:-8]

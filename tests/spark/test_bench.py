@@ -54,14 +54,19 @@ def test_bench_stream_quick(tmp_path: Path) -> None:
     file = tmp_path / "stream.json"
     mta("bench", "stream", "--quick", "--json", str(file))
     sections = json.loads(file.read_text())["sections"]
-    assert list(sections) == ["depth", "width"]
-    deep, wide = sections.values()
+    assert list(sections) == ["depth", "width", "known", "hot"]
+    deep, wide, known, hot = sections.values()
     # the rows of the last file wait for the watermark's next step, which a no-data batch takes
     assert sum(counts["rows"] for counts in deep["raw"]["counts"]) == 2_000 * 6
     assert sum(counts["pages_written"] for counts in deep["raw"]["counts"]) > 0
+    for section in (wide, known, hot):
+        assert all(line["value"] >= 0 for line in section["lines"])
     values = {line["subject"]: line["value"] for line in wide["lines"]}
-    assert values["store"] == 0
     assert 0 < values["state"] < 1 << 16
+    for name in ("redis", "rocksdb"):
+        assert sum(counts["rows"] for counts in wide["raw"][f"{name} counts"]) == 7 * 600
+    assert {line["contender"] for line in known["lines"]} >= {"100 of 100 keys", "100 of 1,000 keys"}
+    assert [line["contender"] for line in hot["lines"]] == ["the hot key", "the others", "both"]
 
 
 def test_experiment_spark_memory_quick(tmp_path: Path) -> None:

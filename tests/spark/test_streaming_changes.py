@@ -31,7 +31,7 @@ from spark_integration.streaming import keys
 from spark_integration.streaming.identity import Identity, decode_identity
 from spark_integration.streaming.query import stream_plan
 from spark_integration.streaming.schema import RowSchema, changed_type, widens
-from spark_integration.streaming.state import KeyState, decode_state
+from spark_integration.streaming.state import BucketState, decode_state
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -144,12 +144,18 @@ HOW: dict[str, Any] = {
 
 
 def identity(
-    *, waits: bool = True, table: pa.Table | None = None, sensitive: bool = False, **changed: Any
+    *,
+    waits: bool = True,
+    table: pa.Table | None = None,
+    sensitive: bool = False,
+    buckets: int | None = None,
+    **changed: Any,
 ) -> Identity:
     schema = schema_of(rows(0) if table is None else table)
     plan = make_plan(schema, **HOW | {"store": "rocksdb:///unused"} | changed)
     row_schema = RowSchema(schema, "UTC", sensitive=sensitive)
-    return stream_plan(plan, row_schema, waits, None, False, case_sensitive=sensitive).identity
+    stream = stream_plan(plan, row_schema, waits, None, False, case_sensitive=sensitive, buckets=buckets)
+    return stream.identity
 
 
 def of_type(name: str, kind: pa.DataType) -> pa.Table:
@@ -159,6 +165,7 @@ def of_type(name: str, kind: pa.DataType) -> pa.Table:
 
 
 OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "buckets": ("begun with buckets: 64, .* with buckets: 128", {"buckets": 128}),
     "fewer keys": (
         "partition_by: 'k' .*, 'x' .* with partition_by: 'k' \\(string\\)\\.",
         {"partition_by": "k"},
@@ -229,9 +236,9 @@ def test_what_a_query_does_may_change() -> None:
     identity(waits=False, table=of_type("y", pa.string())).after(identity(waits=False))
 
 
-def test_a_key_that_is_met_first_tells_what_the_call_is() -> None:
+def test_a_bucket_that_is_met_first_tells_what_the_call_is() -> None:
     before, now = identity(), identity(window="9 seconds")
-    blob = KeyState(before.fingerprint, "name").encode()
+    blob = BucketState(before.fingerprint, "name", 5, [], []).encode()
     assert decode_state(blob, before.fingerprint, before.text).name == "name"
     with pytest.raises(
         RollingError, match=r"is started with .*partition_by: 'k' .*window: TimeWindow\(9000000, "
@@ -284,6 +291,7 @@ def test_another_query_is_refused_before_its_first_row(
             "types": None,
         },
         "window: ": {"window": "9 seconds"},
+        "buckets: 7": {"buckets": 7},
         "aggregates: ": {"aggregates": {"sx": DOUBLED}},
     }
     for message, changed in others.items():
@@ -305,7 +313,10 @@ def digests(*columns: pa.Array) -> list[bytes]:
     names = [f"c{number}" for number in range(len(columns))]
     batch = pa.RecordBatch.from_arrays(list(columns), names=names)
     inputs = [Input(name, number, sql.NullType(), True) for number, name in enumerate(names)]
-    return [next(keys.groups(batch.slice(row, 1), inputs))[0] for row in range(batch.num_rows)]
+    found, codes = keys.key_column(batch, inputs)
+    alone = [keys.key_column(batch.slice(row, 1), inputs)[0].tobytes() for row in range(batch.num_rows)]
+    assert [found[code : code + 1].tobytes() for code in codes] == alone
+    return alone
 
 
 def in_zone(zone: str | None) -> pa.Array:

@@ -1,4 +1,4 @@
-"""`mta bench stream`: seconds a micro-batch of one hot key as its window grows, and of many small keys.
+"""One hot key as its window grows, many small keys, and a hot key among many small ones.
 
 Rows are in files, and a micro-batch takes one of them. The watermark has no delay, so the rows of a file come
 out with the next one, and the micro-batch reads back what the one before put aside.
@@ -6,39 +6,35 @@ out with the next one, and the micro-batch reads back what the one before put as
 
 from __future__ import annotations
 
-import os
 import statistics
-from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from rich.console import Console
 
 from mta.tools.bench.report import Section
 from mta.tools.bench.runner import run_sections
 from mta.tools.bench.setting import Setting
 from mta.tools.bench.spark import jobs
-from spark_integration.rolling import rolling
+from mta.tools.bench.spark.stream_files import MILLISECONDS, ROWS_A_KEY, write_hot, write_keys
+from mta.tools.bench.spark.stream_runs import Batch, Streams, WriteFile
 
 #: Rows of a micro-batch of the hot key, and of the window when the stream ends.
 BATCH, WINDOW = 100_000, 10_000_000
-KEYS, ROWS_A_KEY, KEY_BATCHES = 50_000, 3, 3
+
 #: The window's sizes between which seconds a micro-batch should not grow, and by how much they may.
 FIRST, FLAT = 1 << 16, 1.25
 MOST_STATE = 64 << 10
 
-
-@dataclass
-class Batch:
-    """What Spark told of a micro-batch."""
-
-    seconds: float
-    counts: dict[str, float]
+#: The many keys, and the fewer that the function which does nothing is called for.
+KEYS, IDLE_KEYS = 50_000, 10_000
+#: How many keys there are, and a part of them that comes in a micro-batch.
+KNOWN, SOME = (1_000, 10_000, 100_000, 1_000_000), 100
+#: Keys of a file that makes keys known, rows of each of their windows, and files that are measured.
+AT_ONCE, WINDOW_OF_KEY, MEASURED = 100_000, 10, 5
 
 
 def run(
@@ -57,7 +53,7 @@ def run(
         try:
             return run_sections(
                 "stream",
-                (bench.depth, bench.width),
+                (bench.depth, bench.width, bench.known, bench.hot),
                 quick=quick,
                 redis_url=redis_url,
                 json_file=json_file,
@@ -71,12 +67,19 @@ class _Bench:
     def __init__(self, spark: Any, directory: Path) -> None:
         self._spark, self._directory = spark, directory
 
+    def _streams(self, setting: Setting, partitions: int) -> Streams:
+        self._spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+        return Streams(self._spark, self._directory, setting.say)
+
     def depth(self, setting: Setting) -> Section:
         """One key, whose window grows to its whole size and then slides."""
         rows, window = (2_000, 1 << 13) if setting.quick else (BATCH, WINDOW)
         section = Section("depth", f"one key, {rows:,} rows a micro-batch, a window of {window:,} rows")
         files = window // rows + (2 if setting.quick else 12)
-        batches, state = self._stream(setting, "depth", files, rows, 1, window)
+        writers: list[WriteFile] = [partial(write_hot, rows=rows)] * files
+        span = f"{window} milliseconds"
+        played = self._streams(setting, 1).play("depth", setting.redis_url, writers, window=span)
+        batches = played.batches
         # the first micro-batch starts the workers, and no row comes out of it
         lengths = [min(number * rows, window) for number in range(len(batches))]
         sizes = [size for size in (*(1 << power for power in range(16, 24)), WINDOW) if size <= window]
@@ -92,76 +95,96 @@ class _Bench:
                 ratio=None if size == FIRST or reference is None else seconds / reference,
                 target=FLAT if size == window and size > FIRST and not setting.quick else None,
             )
-        section.add("state", "largest", state, "bytes", target=MOST_STATE)
+        section.add("state", "largest", played.largest, "bytes", target=MOST_STATE)
         section.raw["seconds"] = [batch.seconds for batch in batches]
         section.raw["counts"] = [batch.counts for batch in batches]
         return section
 
     def width(self, setting: Setting) -> Section:
-        """Many keys whose windows fit into Spark's state."""
-        keys = 200 if setting.quick else KEYS
-        rows = keys * ROWS_A_KEY
+        """Many keys, all of which come in each micro-batch."""
+        keys, idle = (200, 50) if setting.quick else (KEYS, IDLE_KEYS)
         section = Section("width", f"{keys:,} keys, {ROWS_A_KEY} rows of each in a micro-batch")
-        batches, state = self._stream(setting, "width", KEY_BATCHES, rows, keys, 10 * rows)
-        traffic = sum(batch.counts["pages_written"] + batch.counts["pages_read"] for batch in batches)
-        seconds = statistics.median(batch.seconds for batch in batches[1:])
-        section.add("a key", "time in a micro-batch", seconds / keys, "s")
-        section.add("store", "pages written and read", traffic, "", target=0)
-        section.add("state", "largest", state, "bytes", target=MOST_STATE)
-        section.raw["seconds"] = [batch.seconds for batch in batches]
+        streams = self._streams(setting, 2)
+        nothing = streams.play_nothing("idle", [partial(write_keys, keys=np.arange(idle))] * 3)
+        idly = statistics.median(nothing[1:]) / idle
+        section.add("a key", f"a function that does nothing, {idle:,} keys", idly, "s")
+        writers: list[WriteFile] = [partial(write_keys, keys=np.arange(keys))] * (2 + MEASURED)
+        for name, url in (
+            ("redis", setting.redis_url),
+            ("rocksdb", f"rocksdb://{self._directory / 'windows'}"),
+        ):
+            played = streams.play(f"width-{name}", url, writers, rows=WINDOW_OF_KEY)
+            seconds = played.seconds(MEASURED) / keys
+            section.add(
+                "a key",
+                f"rolling, {name}",
+                seconds,
+                "s",
+                target=None if setting.quick else 60e-6,
+                note=f"{idly / seconds:.0f} times faster than nothing",
+            )
+            section.add("state", f"largest, {name}", played.largest, "bytes", target=MOST_STATE)
+            section.raw[name] = [batch.seconds for batch in played.batches]
+            section.raw[f"{name} counts"] = [batch.counts for batch in played.batches]
+        section.raw["idle"] = nothing
         return section
 
-    def _stream(
-        self, setting: Setting, name: str, files: int, rows: int, keys: int, window: int
-    ) -> tuple[list[Batch], int]:
-        """The micro-batches of a stream over files, and the bytes of the largest state."""
-        directory = self._directory / name
-        source, checkpoint = directory / "in", directory / "checkpoint"
-        source.mkdir(parents=True)
-        for number in range(files):
-            setting.say(f"{name}: file {number + 1} of {files}")
-            _write(source / f"{number:05}.parquet", number, rows, keys)
-        df = self._spark.readStream.schema("k long, ts timestamp, x double")
-        df = df.option("maxFilesPerTrigger", 1).parquet(str(source)).withWatermark("ts", "0 seconds")
-        out = rolling(
-            df,
-            partition_by="k",
-            order_by="ts",
-            window=f"{window} milliseconds",
-            aggregates=jobs.AGGREGATES,
-            store=setting.redis_url,
-        )
-        writer = out.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
-        query = writer.trigger(availableNow=True).start()
-        said = -1
-        while not query.awaitTermination(1):
-            progress = query.lastProgress
-            if progress is not None and progress.batchId > said:
-                said = progress.batchId
-                setting.say(f"{name}: micro-batch {said} of {files}")
-        batches = list(_told(query))
-        states = self._spark.read.format("statestore").load(str(checkpoint))
-        largest = states.selectExpr("max(length(value.groupState.window))").first()[0]
-        return batches, largest or 0
+    def known(self, setting: Setting) -> Section:
+        """More and more keys, all or a few of which come in a micro-batch."""
+        section = Section("known", f"known keys, {ROWS_A_KEY} rows of each that comes in a micro-batch")
+        counts = (100, 1_000) if setting.quick else KNOWN
+        some = 10 if setting.quick else SOME
+        streams = self._streams(setting, 2)
+        for keys in counts:
+            for share in (1, some):
+                if keys // share < counts[0] // 10:
+                    continue
+                self._of_known(setting, streams, section, keys, keys // share)
+        return section
 
+    def _of_known(self, setting: Setting, streams: Streams, section: Section, keys: int, come: int) -> None:
+        rng = np.random.default_rng(keys)
+        everybody = np.array_split(rng.permutation(keys), max(1, keys // AT_ONCE))
+        writers: list[WriteFile] = [partial(write_keys, keys=part) for part in everybody]
+        writers += [
+            partial(write_keys, keys=rng.choice(keys, come, replace=False)) for _ in range(MEASURED + 1)
+        ]
+        name = f"{come:,} of {keys:,} keys"
+        played = streams.play(name.replace(" ", "-"), setting.redis_url, writers, rows=WINDOW_OF_KEY)
+        seconds = played.seconds(MEASURED)
+        section.add("seconds", name, seconds, "s", note=f"{seconds / come * 1e6:.0f} µs a key that comes")
+        section.add("bytes of state", name, played.state, "bytes")
+        section.add("bytes of store traffic", name, played.traffic(MEASURED), "bytes")
+        section.add("memory of a worker", name, played.memory, "bytes")
+        section.raw[name] = [batch.seconds for batch in played.batches]
 
-def _write(path: Path, number: int, rows: int, keys: int) -> None:
-    ids = np.arange(number * rows, (number + 1) * rows)
-    rng = np.random.default_rng(number)
-    rng.shuffle(ids)
-    # not at the epoch, where Spark's watermark begins
-    times = pa.array(ids * 1000 + 86_400_000_000, pa.timestamp("us", "UTC"))
-    pq.write_table(pa.table({"k": ids % keys, "ts": times, "x": rng.random(rows)}), path)
-    os.utime(path, (1_000_000_000 + number,) * 2)
-
-
-def _told(query: Any) -> Iterator[Batch]:
-    for progress in query.recentProgress:
-        for counts in progress.observedMetrics.values():
-            yield Batch(
-                progress.batchDuration / 1000,
-                {name: count or 0 for name, count in counts.asDict().items()},
+    def hot(self, setting: Setting) -> Section:
+        """One hot key among many, and each alone."""
+        keys, rows = (200, 2_000) if setting.quick else (KEYS, BATCH)
+        section = Section("hot", f"a hot key of {rows:,} rows a micro-batch, and {keys:,} others")
+        streams = self._streams(setting, 2)
+        others, none = np.arange(1, keys + 1), np.zeros(0, dtype=np.int64)
+        cases = {"the hot key": (none, rows), "the others": (others, 0), "both": (others, rows)}
+        seconds = {}
+        for name, (many, hot) in cases.items():
+            writers: list[WriteFile] = [partial(write_keys, keys=many, hot=hot)] * (2 + MEASURED)
+            span = f"{3 * MILLISECONDS} milliseconds"
+            played = streams.play(name.replace(" ", "-"), setting.redis_url, writers, window=span)
+            seconds[name] = played.seconds(MEASURED)
+            section.raw[name] = [batch.seconds for batch in played.batches]
+        alone = seconds["the hot key"] + seconds["the others"]
+        for name, each in seconds.items():
+            both = name == "both"
+            section.add(
+                "seconds a micro-batch",
+                name,
+                each,
+                "s",
+                reference="of both alone" if both else None,
+                ratio=each / alone if both else None,
+                target=1.3 if both and not setting.quick else None,
             )
+        return section
 
 
 def _around(size: int, lengths: list[int], batches: list[Batch]) -> float:

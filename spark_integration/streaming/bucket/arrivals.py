@@ -1,0 +1,58 @@
+"""Rows of several keys by key: which rows are of which key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from mta.monoids.base import Array
+from spark_integration.streaming.bucket.block import digests_of, ranges
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Rows one key after the other, in the order of digests; within a key as they were."""
+
+    digests: Array
+    #: rows of each key
+    lengths: Array
+    batch: pa.RecordBatch
+
+    @property
+    def starts(self) -> Array:
+        found: Array = np.cumsum(self.lengths) - self.lengths
+        return found
+
+    def take(self, keys: Array) -> Arrivals:
+        """Some keys, by ascending places."""
+        if len(keys) == len(self.digests):
+            return self
+        rows = ranges(self.starts[keys], self.lengths[keys])
+        return Arrivals(self.digests[keys], self.lengths[keys], self.batch.take(pa.array(rows)))
+
+    def rows_of(self, key: int) -> pa.RecordBatch:
+        return self.batch.slice(int(self.starts[key]), int(self.lengths[key]))
+
+
+def by_key(batch: pa.RecordBatch) -> Arrivals:
+    """The last column has the digests of the rows' keys."""
+    digests, keys = keys_of(batch)
+    lengths = np.bincount(keys, minlength=len(digests))
+    if len(digests) > 1:
+        # small numbers are sorted by their digits
+        small = keys.astype(np.uint16) if len(digests) < 1 << 16 else keys
+        batch = batch.take(pa.array(np.argsort(small, kind="stable")))
+    return Arrivals(digests, lengths, batch)
+
+
+def keys_of(batch: pa.RecordBatch) -> tuple[Array, Array]:
+    """The digests of a batch in their order, and for each row the place of its digest."""
+    encoded = batch.column(batch.num_columns - 1).dictionary_encode()
+    _, data = encoded.dictionary.buffers()
+    found = digests_of(data)[: len(encoded.dictionary)]
+    order = np.argsort(found)
+    places = np.empty(len(order), dtype=np.int64)
+    places[order] = np.arange(len(order))
+    return found[order], places[encoded.indices.to_numpy(zero_copy_only=False)]

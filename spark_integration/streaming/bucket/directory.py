@@ -1,0 +1,213 @@
+"""Which segment of a bucket has which keys: ranges of hashes, halved where they hold too much.
+
+A segment is a document with all keys whose hashes begin with the same bits. It never changes: whatever a
+micro-batch touches is written again, as one segment, as several, or as one with its neighbour. So none is
+dead in part, and a micro-batch reads the segments of its keys and no other.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mta.encoding.untrusted import LARGEST, Malformed, fields, raw, whole
+from mta.monoids.base import Array
+from spark_integration.streaming.bucket.documents import Place, Range
+
+#: A range of hashes is halved at most so often.
+DEEPEST = 48
+
+#: More segments than a state of 64 KB can name.
+_MOST = 1 << 18
+
+
+class Segment(NamedTuple):
+    """A range of hashes, and the document with its keys, None if there are none."""
+
+    start: int
+    depth: int
+    place: Place | None = None
+    #: when the first of its keys with windows of their own is to be looked at
+    due: float | None = None
+
+    @property
+    def stop(self) -> int:
+        return self.start + (1 << (64 - self.depth))
+
+
+def precede(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Whether ranges, by their starts and depths, are the halves of one."""
+    (start, depth), (middle, deep) = one, other
+    width = 1 << (64 - depth)
+    return depth == deep > 0 and start + width == middle and not start & width
+
+
+class Directory:
+    """All segments of a bucket, in the order of their hashes; together they have all hashes."""
+
+    def __init__(
+        self, starts: Array, depths: Array, epochs: Array, numbers: Array, due: dict[int, float]
+    ) -> None:
+        self.starts, self.depths = starts, depths
+        #: the places of documents; number 0 for none
+        self._epochs, self._numbers = epochs, numbers
+        #: by the numbers of documents
+        self._due = due
+
+    @staticmethod
+    def whole() -> Directory:
+        """One segment without keys."""
+        zero = np.zeros(1, dtype=np.int64)
+        return Directory(np.zeros(1, dtype=np.uint64), zero, zero, zero, {})
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def of(self, hashes: Array) -> Array:
+        """The segments that hashes are in, ascending, each once."""
+        return np.unique(np.searchsorted(self.starts, hashes, "right") - 1)
+
+    def segments(self, numbers: Array) -> list[Segment]:
+        return [
+            Segment(start, depth, place, None if place is None else self._due.get(place[1]))
+            for start, depth, place in zip(
+                self.starts[numbers].tolist(),
+                self.depths[numbers].tolist(),
+                self.places(numbers),
+                strict=True,
+            )
+        ]
+
+    def places(self, segments: Array) -> list[Place | None]:
+        pairs = zip(self._epochs[segments].tolist(), self._numbers[segments].tolist(), strict=True)
+        return [(epoch, number) if number else None for epoch, number in pairs]
+
+    @property
+    def used(self) -> Array:
+        """The segments that have keys."""
+        return np.flatnonzero(self._numbers)
+
+    @property
+    def ranges(self) -> list[Range]:
+        """For each epoch of documents in use, the first number and the last + 1."""
+        used = self.used
+        epochs, numbers = self._epochs[used], self._numbers[used]
+        return [
+            (epoch, int(numbers[epochs == epoch].min()), int(numbers[epochs == epoch].max()) + 1)
+            for epoch in np.unique(epochs).tolist()
+        ]
+
+    @property
+    def due(self) -> float | None:
+        return min(self._due.values(), default=None)
+
+    def due_by(self, time: float) -> Array:
+        """The segments with keys of windows of their own that are to be looked at by a time."""
+        numbers = [number for number, due in self._due.items() if due <= time]
+        return np.flatnonzero(np.isin(self._numbers, numbers))
+
+    def written_before(self, number: int) -> Array:
+        """The segments of documents before a number, that have no key with windows of its own."""
+        old = (self._numbers > 0) & (self._numbers < number)
+        return np.flatnonzero(old & ~np.isin(self._numbers, list(self._due)))
+
+    def oldest(self, count: int) -> Array:
+        """The segments of the oldest documents."""
+        used = self.used
+        return np.sort(used[np.argsort(self._numbers[used])[:count]])
+
+    @property
+    def span(self) -> int:
+        """How many numbers there are from the oldest document in use to the youngest."""
+        numbers = self._numbers[self.used]
+        return int(numbers.max() - numbers.min()) + 1 if len(numbers) else 0
+
+    def emptied(self, segments: Array) -> Directory:
+        epochs, numbers = self._epochs.copy(), self._numbers.copy()
+        epochs[segments] = numbers[segments] = 0
+        return Directory(self.starts, self.depths, epochs, numbers, self._due)
+
+    def replaced(self, segments: Array, new: Sequence[Segment]) -> Directory:
+        """With other segments, of the same hashes, instead of some."""
+        keep = np.ones(len(self), dtype=bool)
+        keep[segments] = False
+        places = [each.place or (0, 0) for each in new]
+        gone = set(self._numbers[segments].tolist())
+        due = {number: due for number, due in self._due.items() if number not in gone}
+        due |= {each.place[1]: each.due for each in new if each.place is not None and each.due is not None}
+        starts = np.concatenate([self.starts[keep], np.array([each.start for each in new], dtype=np.uint64)])
+        order = np.argsort(starts)
+
+        def put(column: Array, items: list[int]) -> Array:
+            return np.concatenate([column[keep], np.array(items, dtype=np.int64)])[order]
+
+        return Directory(
+            starts[order],
+            put(self.depths, [each.depth for each in new]),
+            put(self._epochs, [epoch for epoch, _ in places]),
+            put(self._numbers, [number for _, number in places]),
+            due,
+        )
+
+    # -- bytes ------------------------------------------------------------------------------------------
+
+    def encode(self) -> list[Any]:
+        """Of a segment mostly two bytes: the low half of a number."""
+        epochs, indices = np.unique(self._epochs, return_inverse=True)
+        used = self._numbers[self.used]
+        base = int(used.min()) - 1 if len(used) else 0
+        relative = np.where(self._numbers > 0, self._numbers - base, 0).astype("<u4")
+        planes = relative.view(np.uint8).reshape(-1, 4).T.tobytes()
+        columns = self.depths.astype(np.uint8).tobytes() + indices.astype("<u2").tobytes() + planes
+        return [
+            len(self), epochs.tolist(), base, zlib.compress(columns, 1),
+            [list(pair) for pair in sorted(self._due.items())],
+        ]  # fmt: skip
+
+    @staticmethod
+    def decode(packed: Any) -> Directory:
+        count, epochs, base, data, due = fields(packed, "the directory of segments", 5)
+        whole(count, "the number of segments", 1, _MOST)
+        unpacker = zlib.decompressobj()
+        try:
+            columns = unpacker.decompress(raw(data, "the directory of segments"), 7 * count + 1)
+        except zlib.error as error:
+            raise Malformed(f"the directory of segments is damaged: {error}") from None
+        if len(columns) != 7 * count:
+            raise Malformed(f"the directory of {count} segments has {len(columns)} bytes")
+        depths = np.frombuffer(columns, np.uint8, count).astype(np.int64)
+        indices = np.frombuffer(columns, "<u2", count, count)
+        planes = np.frombuffer(columns, np.uint8, 4 * count, 3 * count).reshape(4, count)
+        relative = np.ascontiguousarray(planes.T).view("<u4").reshape(-1).astype(np.int64)
+        known = np.array([whole(each, "an epoch") for each in fields(epochs, "the epochs")], dtype=np.int64)
+        if count and int(indices.max()) >= len(known):
+            raise Malformed("a segment is of an epoch that is not named")
+        whole(base, "the number of a document", 0, LARGEST >> 1)
+        numbers = np.where(relative > 0, relative + base, 0)
+        return Directory(_starts(depths), depths, known[indices], numbers, _due_of(due))
+
+
+def _starts(depths: Array) -> Array:
+    """Where segments of these depths begin, if one follows the other from the first hash to the last."""
+    if int(depths.max()) > DEEPEST:
+        raise Malformed(f"a segment is {depths.max()} halvings deep")
+    # in units of the smallest range
+    widths = np.int64(1) << (DEEPEST - depths)
+    ends = np.cumsum(widths)
+    if int(ends[-1]) != 1 << DEEPEST or bool((ends <= 0).any() or ((ends - widths) % widths).any()):
+        raise Malformed("segments do not follow each other from the first hash to the last")
+    found: Array = (ends - widths).astype(np.uint64) << np.uint64(64 - DEEPEST)
+    return found
+
+
+def _due_of(pairs: Any) -> dict[int, float]:
+    found: dict[int, float] = {}
+    for pair in fields(pairs, "the segments to be looked at"):
+        number, due = fields(pair, "a segment to be looked at", 2)
+        if type(due) not in (int, float):
+            raise Malformed("a time to look at a segment is no number")
+        found[whole(number, "the number of a document", 1)] = due
+    return found

@@ -1,0 +1,234 @@
+"""A bucket in one micro-batch: rows come in, in no order, and go out with their aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+import msgpack
+import numpy as np
+import pyarrow as pa
+
+from mta.durability.attempts import AttemptHold, retire
+from mta.durability.manifest import Version
+from mta.encoding.untrusted import Malformed
+from mta.monoids.base import Array
+from spark_integration.partition.chunks import Chunk
+from spark_integration.partition.task import run
+from spark_integration.running.metering import Meter
+from spark_integration.running.storage import spool_file
+from spark_integration.streaming.backlog import HELD_ROWS, Backlog, Held
+from spark_integration.streaming.bucket.arrivals import by_key, keys_of
+from spark_integration.streaming.bucket.block import digests_of
+from spark_integration.streaming.bucket.documents import Documents
+from spark_integration.streaming.bucket.table import KeyTable
+from spark_integration.streaming.bucket.windows import Windows
+from spark_integration.streaming.long import clear_up_after_others
+from spark_integration.streaming.plan import Tools, with_last
+from spark_integration.streaming.schema import concatenated
+from spark_integration.streaming.sorting import MemoryRun, Run, merged
+from spark_integration.streaming.spill import Spills, spilled
+from spark_integration.streaming.state import BucketState, damaged
+from spark_integration.streaming.storage import LEASE, Place
+from stores import Store
+
+#: Bytes of a state, but for what is to be removed from the store.
+STATE = 54 << 10
+
+#: Keys with windows of their own that are forgotten at once, since their names stand in the state.
+RETIRED = 25
+
+_NONE = digests_of(b"")
+
+
+class BucketTask:
+    """`clock` is the watermark, up to which rows are complete, or else the time of the micro-batch.
+
+    It is None where it is not known, or not yet.
+    """
+
+    def __init__(
+        self,
+        tools: Tools,
+        state: BucketState,
+        store: Store,
+        place: Place,
+        meter: Meter,
+        clock: int | None,
+    ) -> None:
+        self._tools, self._state, self._store, self._place = tools, state, store, place
+        self._meter, self._clock = meter, clock
+        #: whether nothing is left but what is in the store for the sake of a replay
+        self._ends = False
+        self._holds: dict[str, AttemptHold] = {}
+        stream = tools.stream
+        try:
+            self._documents = Documents(
+                f"{state.name}/{state.bucket}/rows", store, self._hold, state.documents
+            )
+            self._table = KeyTable(
+                tools.shape, self._documents, state.keys, stream.least, by_clock=stream.by_clock
+            )
+            self._backlog: Backlog | None = None
+            if stream.waits:
+                self._backlog = Backlog(state.backlog, self._documents, schema=stream.rows, order=tools.order)
+        except Malformed as error:
+            raise damaged(f"bucket {state.bucket}", error) from error
+        self._windows = Windows(tools, self._table, state.name, store, place, meter)
+        for name in state.retired:
+            retire(store, name, place.batch)
+        self._documents.clear()
+
+    def _hold(self, name: str, page_size: int, base: Version | None) -> AttemptHold:
+        place = self._place
+        hold = AttemptHold(self._store, name, page_size, base, batch=place.batch, run=place.run, lease=LEASE)
+        self._holds[name] = hold
+        return hold
+
+    # -- rows -------------------------------------------------------------------------------------------
+
+    def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Takes in rows with their keys behind them, and gives those that are complete, with aggregates."""
+        untimed: list[pa.RecordBatch] = []
+        with Spills(spool_file) as spills:
+            runs = self._taken_in(batches, untimed, spills)
+            if self._backlog is None:
+                ready = merged(runs, self._tools.order)
+            elif self._clock is not None:
+                ready = self._backlog.take(self._clock)
+            else:
+                ready = iter(())
+            for batch, last in with_last(ready):
+                self._meter.add("rows", batch.num_rows)
+                yield from self._windows.slide(by_key(batch), self._seen, last=last)
+        if untimed:
+            yield from self._alone(concatenated(untimed))
+
+    @property
+    def _seen(self) -> int:
+        """What is kept of the clock with the keys that came."""
+        return int(self._clock or 0) if self._tools.stream.by_clock else 0
+
+    def _alone(self, untimed: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Rows without a time, which see only each other."""
+        rows = self._tools.order.untimed_sorted(untimed, keys_of(untimed)[1])
+        self._meter.add("rows", rows.num_rows)
+        yield from run(self._tools.plan, self._tools.chunk(rows).batches)
+
+    def _taken_in(
+        self, batches: Iterable[pa.RecordBatch], untimed: list[pa.RecordBatch], spills: Spills
+    ) -> list[Run]:
+        """The rows that are not late: in the backlog, or sorted as runs."""
+        runs: list[Run] = []
+        for batch in _gathered(batches):
+            batch, without = self._timed(batch)
+            if without is not None:
+                untimed.append(without)
+            batch = self._not_late(batch)
+            if not batch.num_rows:
+                continue
+            if self._backlog is not None:
+                self._backlog.add(batch)
+                continue
+            batch = self._tools.order.sorted(batch)
+            runs += (
+                [MemoryRun(batch, self._tools.order)]
+                if batch.num_rows < HELD_ROWS
+                else spilled(batch, self._tools.order, spills)
+            )
+        return runs
+
+    def _timed(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
+        def timed(start: int, stop: int) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
+            return self._tools.order.timed(batch.slice(start, stop - start))
+
+        return self._tools.blame.attempt(Chunk([batch], []), 0, batch.num_rows, timed)
+
+    def _not_late(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        on_time: Array | None = None
+        if self._backlog is None or self._tools.stream.forgets_rows:
+            digests, keys = keys_of(batch)
+            self._table.load(digests)
+            if self._may_forget():
+                over = self._table.over(self._clock, self._waiting)
+                self._windows.forget(over[np.isin(self._table.block.digests[over], digests)])
+        times = self._tools.order.times(batch)
+        if self._backlog is None:
+            places = self._table.block.find(digests)[keys]
+            known = places >= 0
+            if known.any():
+                on_time = ~known
+                on_time[known] = times[known] >= self._table.block.youngest[places[known]]
+        elif self._clock is not None:
+            on_time = times > self._clock
+        if on_time is None or bool(on_time.all()):
+            return batch
+        self._meter.add("late", int(batch.num_rows - np.count_nonzero(on_time)))
+        return batch.take(pa.array(np.flatnonzero(on_time)))
+
+    # -- time -------------------------------------------------------------------------------------------
+
+    def _waiting(self) -> Array:
+        """The keys of which rows wait, as far as they stand in the state."""
+        return _NONE if self._backlog is None else self._backlog.digests()
+
+    def _may_forget(self) -> bool:
+        """Whether it is known of which keys rows wait, where that matters.
+
+        Where the window is one of time, no row of a key that is over is in it again, whether any wait or not.
+        """
+        return not self._tools.stream.forgets_rows or self._backlog is None or not self._backlog.stored
+
+    @property
+    def due(self) -> float | None:
+        """The time at which there is something to be done, in the unit of the clock."""
+        waiting = self._backlog.first if self._backlog else None
+        if self._state.retired or self._ends:
+            waiting = self._clock or 0
+        return min((each for each in (waiting, self._table.due) if each is not None), default=None)
+
+    # -- out --------------------------------------------------------------------------------------------
+
+    def save(self) -> BucketState | None:
+        """The state after this micro-batch, None if nothing is left; what it names is in the store."""
+        state = self._state
+        self._windows.finish()
+        if self._may_forget():
+            # now that all rows up to the watermark are out, which may have seen those of before
+            self._table.drop_old(self._clock, self._waiting)
+            self._windows.forget(self._table.over(self._clock, self._waiting), most=RETIRED)
+        state.retired = self._windows.retired
+        state.keys = self._table.save(self._clock)
+        room = STATE - len(msgpack.packb(state.keys))
+        live = self._table.ranges
+        if self._backlog is not None:
+            state.backlog = self._backlog.save(room)
+            live += [(epoch, number, number + 1) for epoch, number in self._backlog.places]
+        if self._table.empty and state.backlog is None and not self._documents.wrote:
+            if not self._documents.named:
+                return state if state.retired else None
+            # a replay of this micro-batch needs the documents again; one of the next one does not
+            state.retired.append(self._documents.name)
+            state.documents = Documents.nothing()
+            return state
+        self._ends = self._table.empty and state.backlog is None
+        state.documents = self._documents.save(self._place.batch, live)
+        clear_up_after_others(self._store, self._documents.name, self._holds[self._documents.name])
+        return state
+
+    def give_up(self) -> None:
+        """Removes what was written, where that is possible; the rest is left for `mta gc`."""
+        self._windows.give_up()
+        with suppress(Exception):
+            self._documents.give_up()
+
+
+def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Many small batches as few."""
+    held = Held()
+    for batch in batches:
+        held.add(batch)
+        if held.rows >= HELD_ROWS:
+            yield concatenated(held.released())
+    if held.rows:
+        yield concatenated(held.released())

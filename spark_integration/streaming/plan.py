@@ -1,0 +1,145 @@
+"""What a stream adds to a plan, and what all buckets of a process share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mta.checks import COLUMN_PAGE, OBJECT_PAGE
+from mta.monoids.base import Array
+from spark_integration.aggregates.predicates import without_nulls
+from spark_integration.aggregates.programs import Program
+from spark_integration.aggregates.results import Results
+from spark_integration.call.frames import Clock
+from spark_integration.call.plan import Plan
+from spark_integration.partition.blame import Blame
+from spark_integration.partition.chunks import CHUNK_ROWS, Chunk
+from spark_integration.partition.emitter import Appender
+from spark_integration.partition.group import SHORT_WINDOW
+from spark_integration.streaming.bucket.block import Shape
+from spark_integration.streaming.identity import Identity
+from spark_integration.streaming.schema import RowSchema
+from spark_integration.streaming.sorting import Order
+
+
+@dataclass
+class StreamPlan:
+    """What a stream adds to a plan."""
+
+    plan: Plan
+    operator: str
+    identity: Identity
+    rows: RowSchema
+    #: how the time column, the first of the order, becomes times; its windows may not need them
+    clock: Clock
+    #: whether rows wait until the watermark has passed them
+    waits: bool
+    #: microseconds (or the order column's unit) without a row after which a key is forgotten
+    forget_after: float | None
+    buckets: int
+
+    @property
+    def span(self) -> float | None:
+        """How long a row is in the window of its key, at most; None if that is no matter of time."""
+        limits = self.plan.frame.policy.limits()
+        return min((span for span, _ in limits.spans()), default=None)
+
+    @property
+    def by_clock(self) -> bool:
+        """Whether keys are forgotten by the time on the clock."""
+        return not self.waits and self.forget_after is not None
+
+    @property
+    def least(self) -> float | None:
+        """How long after its last row a key is over; None for never."""
+        if not self.waits:
+            return self.forget_after
+        return min((each for each in (self.span, self.forget_after) if each is not None), default=None)
+
+    @property
+    def forgets_rows(self) -> bool:
+        """Whether a key that is over had rows which would be in a window again if it came back."""
+        return self.forget_after is not None and (not self.waits or self.span is None)
+
+
+class Tools:
+    """What all buckets of a process share."""
+
+    def __init__(self, stream: StreamPlan) -> None:
+        plan = stream.plan
+        self.stream, self.plan = stream, plan
+        self.programs = plan.programs()
+        self.policies = [without_nulls(plan.frame.policy, program.monoid) for program in self.programs]
+        self.blame = Blame(plan.keys, plan.order)
+        self.appender = Appender(Results(plan.aggregates, plan.zone), self.blame)
+        self.order = Order(plan.order, stream.clock)
+        wanted = {source.index for program in self.programs for source in program.inputs}
+        self.wanted = sorted(wanted | {plan.order[0].index})
+        self.timed = plan.frame.clock is not None
+        self.shape = Shape(stream.clock == "whole", self.timed, tuple(map(_fields, self.programs)))
+
+    def page_size(self, program: Program) -> int:
+        return self.plan.page_size or (COLUMN_PAGE if program.columnar else OBJECT_PAGE)
+
+    @property
+    def most_rows(self) -> int:
+        """Rows of a window that stands among others."""
+        return min(SHORT_WINDOW, *(self.page_size(program) for program in self.programs))
+
+    def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows without the key that stands behind them."""
+        return pa.RecordBatch.from_arrays(batch.columns[:-1], schema=self.stream.rows.arrow)
+
+    def chunk(self, batch: pa.RecordBatch) -> Chunk:
+        """Rows with their key behind them as a chunk without it, in parts that go out one by one."""
+        rows = self.rows(batch)
+        parts = [rows.slice(start, CHUNK_ROWS) for start in range(0, rows.num_rows, CHUNK_ROWS)]
+        return Chunk(parts, self.wanted)
+
+    def values(self, chunk: Chunk, program: Program) -> Any:
+        """The elements of a chunk, as the program's windows see them."""
+
+        def values_of(start: int, stop: int) -> Any:
+            count = stop - start
+            columns = {index: each.slice(start, count) for index, each in chunk.columns.items()}
+            return program.values(columns, count)
+
+        return self.blame.attempt(chunk, 0, chunk.rows, values_of)
+
+
+def _fields(program: Program) -> tuple[tuple[str, np.dtype[Any]], ...]:
+    kinds = {"whole": np.dtype(np.int64), "real": np.dtype(np.float64)}
+    return tuple(
+        (source.key, kinds[source.encoding] if program.columnar else np.dtype(object))  # type: ignore[index]
+        for source in program.inputs
+    )
+
+
+def elements(columns: Mapping[str, Any], count: int) -> Any:
+    """The columns of a block as a batch of elements."""
+    return columns if columns else np.ones(count, dtype=np.int64)
+
+
+def peers_of(keys: Array, times: Array) -> Array:
+    """For rows by key and time, the last row of the same key and time."""
+    count = len(times)
+    begins = np.ones(count, dtype=bool)
+    begins[1:] = (times[1:] != times[:-1]) | (keys[1:] != keys[:-1])
+    places = np.flatnonzero(begins)
+    return np.repeat(np.append(places[1:], count) - 1, np.diff(places, append=count))
+
+
+def with_last(items: Iterator[Any]) -> Iterator[tuple[Any, bool]]:
+    """Items, and whether each is the last."""
+    try:
+        before = next(items)
+    except StopIteration:
+        return
+    for item in items:
+        yield before, False
+        before = item
+    yield before, True

@@ -1,0 +1,398 @@
+"""Attempts at a bucket that run beside each other, fail, or are given bytes that nobody wrote."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext, suppress
+from typing import Any
+from unittest import mock
+
+import msgpack
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from simulated import Simulated, StateOfSpark
+from stream_reference import assert_as_wanted, wanted_with_watermark, watermarks
+from streams import AGGREGATES, NUMBER, START, opened, seconds_of
+from test_streaming_buckets import SCHEMA, check_stored, make_files, small
+
+from mta import monoids
+from mta.durability.operations import collect
+from mta.encoding.untrusted import Malformed
+from mta.errors import WindowError
+from spark_integration.errors import RollingError
+from spark_integration.streaming import function
+from spark_integration.streaming.bucket import segments, table
+from spark_integration.streaming.bucket.codec import decode_block, encode_block
+from spark_integration.streaming.bucket.directory import Directory
+from spark_integration.streaming.identity import decode_identity
+from spark_integration.streaming.packing import QUERY_KEY, pack
+from spark_integration.streaming.state import decode_state
+from spark_integration.streaming.storage import Place
+from stores import Store, StoreError, open_store
+
+HOW: dict[str, Any] = {
+    "partition_by": "k",
+    "order_by": ["o", NUMBER],
+    "window": "200 seconds",
+    "aggregates": {name: AGGREGATES[name] for name in ("sum_x", "last_s", "count")},
+    "page_size": 8,
+}
+END = (START + 36_000) * 1000
+
+
+class Calls(Store):
+    """Hands on to a store, and does something before a call of it."""
+
+    def __init__(self, inner: Store, before: Callable[[str], None]) -> None:
+        super().__init__(inner.url)
+        self._inner, self._before = inner, before
+
+    def _do(self, name: str, *args: Any) -> Any:
+        self._before(name)
+        return getattr(self._inner, name)(*args)
+
+    def _put_many(self, items: Any) -> None:
+        self._do("put_many", items)
+
+    def _get_many(self, keys: Any) -> Any:
+        return self._do("get_many", keys)
+
+    def _delete_many(self, keys: Any) -> None:
+        self._do("delete_many", keys)
+
+    def _delete_range(self, prefix: str, start: int, stop: int) -> None:
+        self._do("delete_range", prefix, start, stop)
+
+    def _list_keys(self, prefix: str) -> Iterator[str]:
+        return self._do("list_keys", prefix)  # type: ignore[no-any-return]
+
+    def _read_root(self, name: str) -> Any:
+        return self._do("read_root", name)
+
+    def _swap_root(self, name: str, data: bytes, token: Any) -> Any:
+        return self._do("swap_root", name, data, token)
+
+    def _delete_root(self, name: str, token: Any) -> None:
+        self._do("delete_root", name, token)
+
+    def _list_roots(self, prefix: str) -> Iterator[str]:
+        return self._do("list_roots", prefix)  # type: ignore[no-any-return]
+
+    def _close(self) -> None:
+        pass
+
+
+def files_of(seed: int) -> list[pa.Table]:
+    return make_files(np.random.default_rng(seed), 60, 5)
+
+
+def finish(stream: Simulated, store: Store, files: list[pa.Table]) -> None:
+    """All rows are out as they should be, and nothing is left."""
+    for later in range(6):
+        stream.play(None, END + later)
+    wanted = wanted_with_watermark(files, 0, end=END, **HOW)
+    assert_as_wanted(stream.rows, wanted.rows, list(HOW["aggregates"]))
+    collect(store, grace=0)
+    assert not list(store.list_keys(""))
+    assert not list(store.list_roots())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_zombie_beside_its_successor_changes_nothing(seed: int) -> None:
+    """An attempt stops before some call of the store, another does the whole, and the first goes on."""
+    rng = random.Random(seed)
+    files = files_of(seed)
+    with open_store(f"memory:{uuid.uuid4().hex}") as inner, small(np.random.default_rng(seed)):
+        calls, stop_at, inside = 0, -1, False
+        zombies = 0
+
+        def before(_name: str) -> None:
+            nonlocal calls, inside, zombies
+            calls += 1
+            if calls == stop_at and not inside:
+                inside = True
+                zombies += 1
+                # Spark's next run of the query, or a speculative copy of the task, which then counts
+                answer.append(successor())
+                inside = False
+
+        store = Calls(inner, before)
+        stream = Simulated(SCHEMA, store, seed, buckets=2, **HOW)
+        attempt = stream._attempt
+        answer: list[Any] = []
+        successor: Callable[[], Any] = list
+
+        def beside(call: Any, key: bytes, arrived: Any, watermark: int) -> Any:
+            """The zombie's answer, or its error, does not count where there is a successor."""
+            nonlocal calls, stop_at, successor
+            if inside or key == QUERY_KEY:
+                return attempt(call, key, arrived, watermark)
+            calls, stop_at = 0, rng.randrange(1, 14)
+            answer.clear()
+            successor = lambda: attempt(call, key, arrived, watermark)  # noqa: E731
+            try:
+                found = attempt(call, key, arrived, watermark)
+            except (WindowError, StoreError):
+                assert answer
+            return answer[0] if answer else found
+
+        with mock.patch.object(stream, "_attempt", beside):
+            for file, mark in zip(files, watermarks(files, 0), strict=False):
+                stream.play(file, mark)
+                check_stored(inner, stream.blobs())
+            assert zombies > 3
+        finish(stream, inner, files)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_attempt_that_fails_leaves_nothing_behind(seed: int) -> None:
+    """At whichever call of the store; the next one gives what it should."""
+    files = files_of(seed)
+    with open_store(f"memory:{uuid.uuid4().hex}") as inner, small(np.random.default_rng(seed)):
+        calls, fail_at = 0, -1
+
+        def before(name: str) -> None:
+            nonlocal calls, fail_at
+            calls += 1
+            if calls == fail_at:
+                fail_at = -1
+                raise StoreError(f"no {name} today")
+
+        stream = Simulated(SCHEMA, Calls(inner, before), seed, buckets=2, **HOW)
+        attempt, failures = stream._attempt, 0
+
+        def failing(call: Any, key: bytes, arrived: Any, watermark: int) -> Any:
+            nonlocal calls, fail_at, failures
+            for number in range(1, 40, 3):
+                calls, fail_at = 0, number
+                try:
+                    found = attempt(call, key, arrived, watermark)
+                except StoreError:
+                    failures += 1
+                    continue
+                fail_at = -1
+                return found
+            calls, fail_at = 0, -1
+            return attempt(call, key, arrived, watermark)
+
+        with mock.patch.object(stream, "_attempt", failing):
+            for file, mark in zip(files, watermarks(files, 0), strict=False):
+                stream.play(file, mark)
+                check_stored(inner, stream.blobs())
+        assert failures > 10
+        finish(stream, inner, files)
+
+
+# -- forgetting -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("inline", [True, False])
+def test_each_key_is_forgotten_for_itself(inline: bool) -> None:
+    """In one bucket: a key that comes back in time goes on, and one that comes too late begins anew."""
+    every, often, late = 40, 1, 2
+    keys = {number: [key for key in range(every) if _comes(key, number, often, late)] for number in range(8)}
+    files, first = [], 0
+    for number, come in keys.items():
+        files.append(seconds_of(first, [number * 60] * len(come), k=come, x=[1.0] * len(come)))
+        first += len(come)
+    how: dict[str, Any] = {
+        "partition_by": "k",
+        "order_by": "o",
+        "rows": 100,
+        "aggregates": {"n": monoids.Count(), "total": monoids.Sum("x")},
+    }
+    with (
+        open_store(f"memory:{uuid.uuid4().hex}") as store,
+        mock.patch.object(table, "INLINE", 1 << 15 if inline else 100),
+        mock.patch.object(segments, "BYTES", 60),
+    ):
+        stream = Simulated(files[0].schema, store, 1, forget_after="150 seconds", buckets=1, **how)
+        for file, mark in zip(files, watermarks(files, 0), strict=False):
+            stream.play(file, mark)
+            assert (opened(stream.blobs()[0], [store]).segments > 0) is not inline or not stream.rows
+        for later in (60, 120):
+            stream.play(None, (START + 7 * 60 + later) * 1000)
+        found = {(row["k"], (row["o"].timestamp() - START) // 60): row["n"] for row in stream.rows.values()}
+        assert [found[often, number] for number in range(8)] == list(range(1, 9))
+        # silent from the first minute to the sixth: by then the watermark has passed 150 s
+        assert [found[late, number] for number in (0, 1, 6, 7)] == [1, 2, 1, 2]
+        for later in range(6):
+            stream.play(None, END + later)
+        assert not stream.blobs()
+        assert not list(store.list_roots())
+
+
+def _comes(key: int, number: int, often: int, late: int) -> bool:
+    if key == often:
+        return True
+    if key == late:
+        return number not in (2, 3, 4, 5)
+    return number < 2
+
+
+def test_keys_are_forgotten_by_the_clock_where_there_is_no_watermark() -> None:
+    how: dict[str, Any] = {
+        "partition_by": "k", "order_by": "o", "rows": 100, "aggregates": {"n": monoids.Count()},
+    }  # fmt: skip
+    come = [["a", "b"], ["a"], ["a"], ["a", "b"], ["b"]]
+    files = [seconds_of(2 * n, [n] * len(ks), k=ks) for n, ks in enumerate(come)]
+    with open_store(f"memory:{uuid.uuid4().hex}") as store:
+        stream = Simulated(
+            files[0].schema, store, 1, forget_after="25 seconds", buckets=1, waits=False, **how
+        )
+        for number, file in enumerate(files):
+            stream.play(file, 1_000_000 + 10_000 * number)
+        found = sorted((row["k"], row["o"].timestamp() - START, row["n"]) for row in stream.rows.values())
+        assert [n for k, _, n in found if k == "a"] == [1, 2, 3, 4]
+        assert [n for k, _, n in found if k == "b"] == [1, 1, 2]
+        stream.play(None, 2_000_000)
+        stream.play(None, 2_000_001)
+        assert not stream.blobs()
+
+
+# -- bytes that nobody wrote ------------------------------------------------------------------------------
+
+
+def a_state(store: Store) -> tuple[Simulated, list[pa.Table]]:
+    """A stream whose states have keys, segments, windows of their own, and rows that wait."""
+    files = files_of(1)
+    stream = Simulated(SCHEMA, store, 1, buckets=2, **HOW)
+    for file, mark in zip(files, watermarks(files, 40_000), strict=False):
+        stream.play(file, mark)
+    return stream, files
+
+
+def call(stream: Simulated, store: Store, key: bytes, blob: bytes) -> list[Any]:
+    """One more call of the function with a state."""
+    state = StateOfSpark(blob, END, True)
+    place = Place("query", str(stream.run), stream.batch, 0)
+    shelf = mock.Mock(store=lambda *_: nullcontext(store))
+    empty = pd.DataFrame([], columns=["place", "packed"])
+    with mock.patch.object(Place, "here", return_value=place), mock.patch.object(function, "SHELF", shelf):
+        return list(function.StreamFunction(stream._stream)((key,), iter([empty]), state))  # type: ignore[arg-type]
+
+
+def hostile(rng: random.Random, value: Any, depth: int = 0) -> Any:
+    """The value with something in it that is another."""
+    if isinstance(value, list) and value and depth < 6 and rng.random() < 0.9:
+        place = rng.randrange(len(value))
+        return [*value[:place], hostile(rng, value[place], depth + 1), *value[place + 1 :]]
+    if isinstance(value, bytes) and value:
+        place = rng.randrange(len(value))
+        return rng.choice([value[:place], value[:place] + rng.randbytes(1) + value[place + 1 :], b""])
+    others = [
+        None,
+        -1,
+        0,
+        1 << 62,
+        -(1 << 63),
+        2**64 - 1,
+        1.5,
+        float("nan"),
+        "text",
+        b"bytes",
+        [],
+        {},
+        [[]],
+        True,
+    ]
+    return rng.choice(others)
+
+
+@pytest.mark.parametrize("inline", [True, False])
+def test_a_state_that_nobody_wrote_is_refused_in_plain_words(inline: bool) -> None:
+    """Whatever it is; or it is as good as one that was written, which nobody can tell."""
+    rng = random.Random(4)
+    with (
+        open_store(f"memory:{uuid.uuid4().hex}") as store,
+        mock.patch.object(table, "INLINE", 1 << 15 if inline else 200),
+    ):
+        stream, _ = a_state(store)
+        refused = 0
+        for key, (blob, _) in stream.states.items():
+            if key == QUERY_KEY:
+                continue
+            content = msgpack.unpackb(blob, strict_map_key=False)
+            for number in range(250):
+                changed = msgpack.packb(hostile(rng, content)) if number % 5 else hostile(rng, blob)
+                with suppress(RollingError, WindowError, StoreError):
+                    call(stream, store, key, changed)
+                    refused -= 1
+                refused += 1
+        assert refused > 200
+
+
+def test_a_record_of_the_query_that_nobody_wrote_is_refused() -> None:
+    rng = random.Random(5)
+    with open_store(f"memory:{uuid.uuid4().hex}") as store:
+        stream, _ = a_state(store)
+        blob, _ = stream.states[QUERY_KEY]
+        assert decode_identity(blob).parts["buckets"] == "2"
+        content, refused = msgpack.unpackb(blob), 0
+        for number in range(200):
+            changed = msgpack.packb(hostile(rng, content)) if number % 3 else hostile(rng, blob)
+            try:
+                decode_identity(changed)
+            except (RollingError, WindowError):
+                refused += 1
+        assert refused > 100
+
+
+def test_a_segment_that_nobody_wrote_is_refused() -> None:
+    rng = random.Random(6)
+    with open_store(f"memory:{uuid.uuid4().hex}") as store, mock.patch.object(table, "INLINE", 200):
+        stream, _ = a_state(store)
+        shape = function.Tools(stream._stream).shape
+        (blob, *_) = stream.blobs()
+        state = decode_state(blob, stream._stream.identity.fingerprint, "")
+        directory = Directory.decode(state.keys[1])
+        place = next(place for place in directory.places(directory.used) if place is not None)
+        name = f"{state.name}/{state.bucket}/rows"
+        key = next(
+            key
+            for key in store.list_keys("")
+            if key.startswith("{" + name) and key.endswith(f"{place[1]:016x}")
+        )
+        (data,) = store.get_many([key])
+        assert data is not None
+        content, refused = msgpack.unpackb(data[:-8], strict_map_key=False), 0
+        assert encode_block(decode_block(data[:-8], shape)) == data[:-8]
+        for _ in range(300):
+            try:
+                decode_block(msgpack.packb(hostile(rng, content)), shape)
+            except Malformed:
+                refused += 1
+        assert refused > 150
+
+
+def test_what_comes_in_is_packed_by_bucket() -> None:
+    """Each row once, with the digest of its key, whatever the batches."""
+    file = files_of(2)[0]
+    with open_store("memory:") as store:
+        stream = Simulated(SCHEMA, store, 1, buckets=3, **HOW)
+    cells = [
+        cell
+        for packed in pack(
+            stream._plan.keys, stream._schema, 3, pa.timestamp("us", "UTC"), file.to_batches(50)
+        )
+        for cell in packed.to_pylist()
+    ]
+    assert sum(cell["key"] == QUERY_KEY for cell in cells) == 1
+    found: dict[int, tuple[bytes, bytes]] = {}
+    for cell in cells:
+        if cell["key"] == QUERY_KEY:
+            continue
+        for row in pa.ipc.read_record_batch(pa.py_buffer(cell["packed"]), stream._schema.keyed).to_pylist():
+            found[row["c0"]] = cell["key"], row["key"]
+    assert found.keys() == set(file[NUMBER].to_pylist())
+    keys = dict(zip(file[NUMBER].to_pylist(), file["k"].to_pylist(), strict=True))
+    of_key: dict[Any, set[tuple[bytes, bytes]]] = {}
+    for number, both in found.items():
+        of_key.setdefault(keys[number], set()).add(both)
+    assert all(len(each) == 1 for each in of_key.values())
+    assert len({next(iter(each)) for each in of_key.values()}) == len(of_key)
+    assert len({bucket for bucket, _ in found.values()}) == 3

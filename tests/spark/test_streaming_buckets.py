@@ -1,0 +1,237 @@
+"""Buckets of many keys without Spark: short and long windows, segments, keys that fall silent and return."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from rolled import roll
+from simulated import Simulated
+from stream_reference import (
+    assert_as_wanted,
+    same,
+    wanted_with_watermark,
+    wanted_without_watermark,
+    watermarks,
+)
+from streams import AGGREGATES, NUMBER, POLICY, START, opened
+
+from mta import monoids, policies
+from mta.durability.coding import decode_root
+from mta.durability.operations import collect
+from spark_integration.streaming import backlog, long
+from spark_integration.streaming.bucket import segments, table
+from stores import Store, open_store
+
+SCHEMA = pa.schema(
+    [
+        (NUMBER, pa.int64()),
+        ("k", pa.int64()),
+        ("o", pa.timestamp("us", "UTC")),
+        ("x", pa.float64()),
+        ("i", pa.int64()),
+        ("s", pa.string()),
+    ]
+)
+END = (START + 36_000) * 1000
+NAMES = ["sum_x", "max_x", "min_i", "first_s", "last_s", "count", "sum_i"]
+
+
+def make_files(rng: np.random.Generator, keys: int, count: int) -> list[pa.Table]:
+    """A minute a file. Some keys are hot for a while, and most are silent most of the time."""
+    files, first = [], 0
+    for number in range(count):
+        come = rng.choice(keys, max(1, int(keys * rng.choice([0.05, 0.3, 1.0]))), replace=False)
+        times = rng.choice([1, 1, 2, 3, 7], len(come))
+        ids = np.repeat(come, times)
+        for hot in range(min(3, keys)):
+            if rng.random() < 0.4:
+                ids = np.concatenate([ids, np.full(rng.integers(10, 90), hot)])
+        rng.shuffle(ids)
+        seconds = number * 60 + rng.integers(0, 240, len(ids)) / 4
+        seconds[rng.random(len(ids)) < 0.05] -= 130
+        micros = ((START + seconds) * 1_000_000).astype(np.int64)
+        there = rng.random(len(ids)) > 0.03
+        files.append(
+            pa.table(
+                {
+                    NUMBER: np.arange(first, first + len(ids)),
+                    "k": pa.array(ids, pa.int64(), mask=ids == 4),
+                    "o": pa.array(micros, pa.timestamp("us"), mask=~there).cast(pa.timestamp("us", "UTC")),
+                    "x": pa.array(rng.integers(-50, 50, len(ids)) / 4, mask=rng.random(len(ids)) < 0.1),
+                    "i": pa.array(rng.integers(-(2**40), 2**40, len(ids))),
+                    "s": pa.array(
+                        [f"s{value}" * int(rng.integers(1, 9)) for value in rng.integers(0, 40, len(ids))]
+                    ),
+                },
+                schema=SCHEMA,
+            )
+        )
+        first += len(ids)
+    return files
+
+
+@contextmanager
+def small(rng: np.random.Generator) -> Iterator[None]:
+    """Keys go to the store, into segments of a few keys, and rows that wait into documents."""
+    size = int(rng.choice([100, 1000, 8000]))
+    with (
+        mock.patch.object(table, "INLINE", size),
+        mock.patch.object(segments, "BYTES", int(rng.choice([60, 300]))),
+        mock.patch.object(table, "SPREAD", int(rng.choice([1, 2, 16]))),
+        mock.patch.object(table, "MARKS", 3),
+        mock.patch.object(backlog, "INLINE", int(rng.choice([100, 16_000]))),
+        mock.patch.object(backlog, "DOCUMENT_ROWS", 20),
+        mock.patch.object(backlog, "HELD_ROWS", 200),
+        mock.patch.object(long, "SHORT_AGAIN", 5),
+    ):
+        yield
+
+
+def frame_of(rng: np.random.Generator, seed: int) -> dict[str, Any]:
+    frames: list[dict[str, Any]] = [
+        {"rows": int(rng.integers(1, 30))},
+        {"window": f"{rng.integers(1, 400)} seconds"},
+        {"window": f"{rng.integers(1, 400)} seconds", "closed": "right"},
+        {"policy": policies.CountWindow(9) | policies.TimeWindow(100_000_000)},
+        {"policy": POLICY | policies.TimeWindow(60_000_000)},
+    ]
+    names = rng.choice(NAMES, int(rng.integers(1, 5)), replace=False).tolist()
+    return {
+        "partition_by": [["k"], "k", None][int(rng.choice(3, p=[0.45, 0.45, 0.1]))],
+        "order_by": [["o"], ["o", "s"], ["o", NUMBER]][rng.integers(3)],
+        "aggregates": {name: AGGREGATES[name] for name in (*names, "count")},
+        "algorithm": str(rng.choice(["amta", "lmta"])),
+        "page_size": [4, 8, 32, None][rng.integers(4)],
+        **frames[seed % len(frames)],
+    }
+
+
+def check_stored(store: Store, blobs: list[bytes]) -> int:
+    """The store has what the states name, what these were made from, and nothing else; segments in use."""
+    collect(store, grace=0)
+    states = [opened(blob, [store]) for blob in blobs]
+    stored = set(store.list_keys(""))
+    named = {key for state in states for key in state.keys}
+    assert named <= stored
+    known = {name for state in states for name in state.in_store}
+    roots = set(store.list_roots())
+    assert roots == known
+    needed = set(named)
+    for name in roots:
+        found = store.read_root(name)
+        assert found is not None
+        for version in decode_root(name, found[0]).retained:
+            needed |= set(version.keys(name))
+    assert stored <= needed
+    return sum(state.segments for state in states)
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_random_streams_of_many_keys(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    how = frame_of(rng, seed)
+    keys = int(rng.choice([1, 5, 40, 300]))
+    files = make_files(rng, keys, int(rng.integers(2, 9)))
+    delay = int(rng.choice([0, 15_500, 90_000]))
+    with open_store(f"memory:{uuid.uuid4().hex}") as store, small(rng):
+        stream = Simulated(SCHEMA, store, seed, buckets=int(rng.choice([1, 3, 16])), **how)
+        marks = watermarks(files, delay)
+        most = 0
+        for file, mark in zip(files, marks, strict=False):
+            stream.play(file, mark)
+            most = max(most, check_stored(store, stream.blobs()))
+        # keys with windows of their own go a few at a time
+        for later in range(40):
+            stream.play(None, END + later)
+        wanted = wanted_with_watermark(files, delay, end=END, **how)
+        assert_as_wanted(stream.rows, wanted.rows, [*how["aggregates"], "x", "s", "k"])
+        assert stream.late[: len(files)] == wanted.late
+        if keys == 300 and "policy" not in how:
+            assert most > 0
+        if "rows" not in how:
+            assert not stream.blobs()
+            collect(store, grace=0)
+            assert not list(store.list_keys(""))
+            assert not list(store.list_roots())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_random_streams_of_many_keys_without_a_watermark(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    how = frame_of(rng, seed)
+    files = make_files(rng, int(rng.choice([5, 40, 300])), int(rng.integers(2, 9)))
+    with open_store(f"memory:{uuid.uuid4().hex}") as store, small(rng):
+        stream = Simulated(SCHEMA, store, seed, waits=False, buckets=int(rng.choice([1, 3, 16])), **how)
+        for file in files:
+            stream.play(file, 0)
+            check_stored(store, stream.blobs())
+        wanted = wanted_without_watermark(files, **how)
+        assert_as_wanted(stream.rows, wanted.rows, [*how["aggregates"], "x", "s", "k"])
+        assert stream.late == wanted.late
+
+
+def plain_file(number: int, ids: np.ndarray, second: int, *, first: int) -> pa.Table:
+    """Rows of some keys at one time."""
+    count = len(ids)
+    moment = dt.datetime.fromtimestamp(START + second, dt.UTC)
+    return pa.table(
+        {
+            NUMBER: np.arange(first, first + count),
+            "k": ids,
+            "o": pa.array([moment] * count, pa.timestamp("us", "UTC")),
+            "x": np.full(count, float(number)),
+            "i": np.arange(count),
+            "s": ["a"] * count,
+        },
+        schema=SCHEMA,
+    )
+
+
+def test_twenty_thousand_keys_are_as_in_a_batch_job() -> None:
+    """With hot keys among them; half of the keys come back after two micro-batches."""
+    rng = np.random.default_rng(3)
+    keys = 20_000
+    how: dict[str, Any] = {
+        "order_by": ["o", NUMBER],
+        "rows": 6,
+        "aggregates": {
+            "total": monoids.Sum("i"), "peak": monoids.Max("x"), "n": monoids.Count(),
+            "first": monoids.First("i"),
+        },
+    }  # fmt: skip
+    parts = [np.arange(keys), np.arange(0, keys, 97), np.arange(0, keys, 2)]
+    ids = [np.concatenate([np.repeat(part, 2), np.full(6_000, 7)]) for part in parts]
+    files, first = [], 0
+    for number, each in enumerate(ids):
+        rng.shuffle(each)
+        micros = (START + number * 100) * 1_000_000 + rng.integers(0, 60_000_000, len(each))
+        columns = {
+            NUMBER: np.arange(first, first + len(each)),
+            "k": each,
+            "o": pa.array(micros, pa.timestamp("us", "UTC")),
+            "x": rng.random(len(each)),
+            "i": rng.integers(-(2**40), 2**40, len(each)),
+            "s": pa.nulls(len(each), pa.string()),
+        }
+        files.append(pa.table(columns, schema=SCHEMA))
+        first += len(each)
+    with open_store(f"memory:{uuid.uuid4().hex}") as store:
+        stream = Simulated(SCHEMA, store, 5, partition_by="k", buckets=4, **how)
+        for file, mark in zip(files, watermarks(files, 0), strict=False):
+            stream.play(file, mark)
+        used = check_stored(store, stream.blobs())
+        stream.play(None, END)
+    assert used > 100
+    whole = pa.concat_tables(files).sort_by([("k", "ascending"), ("o", "ascending"), (NUMBER, "ascending")])
+    batch = {row[NUMBER]: row for row in roll(whole, batch=10_000, **how).to_pylist()}
+    assert stream.rows.keys() == batch.keys()
+    for number, row in batch.items():
+        assert all(same(stream.rows[number][name], row[name]) for name in how["aggregates"])
