@@ -16,9 +16,6 @@ import pyarrow as pa
 
 from mta.encoding import packing
 from mta.encoding.untrusted import fields, raw, real, whole
-from mta.monoids.base import Array
-from spark_integration.streaming.bucket.arrivals import keys_of
-from spark_integration.streaming.bucket.block import digests_of
 from spark_integration.streaming.bucket.documents import Documents, Place, place_of
 from spark_integration.streaming.schema import RowSchema, concatenated
 from spark_integration.streaming.sorting import MemoryRun, Order, Run, merged
@@ -130,18 +127,6 @@ class Backlog:
     def load(self, document: Document) -> pa.RecordBatch:
         (data,) = self._store.read([document.place])
         return self._schema.read(data).slice(document.skip)
-
-    def digests(self) -> Array:
-        """The keys of the rows that are held in memory."""
-        if not self._held.rows:
-            return digests_of(b"")
-        found: Array = keys_of(concatenated(self._held.batches))[0]
-        return found
-
-    @property
-    def stored(self) -> bool:
-        """Whether some of the rows are documents."""
-        return bool(self._documents)
 
     # -- out --------------------------------------------------------------------------------------------
 

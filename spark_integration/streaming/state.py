@@ -37,8 +37,9 @@ class BucketState:
     documents: list[Any]
     keys: list[Any]
     backlog: list[Any] | None = None
-    #: names of what is to be removed from the store, now that nothing goes back behind this state
-    retired: list[str] = field(default_factory=list)
+    #: names of what is to be removed from the store, now that nothing goes back behind this state;
+    #: or the place of the document that has them
+    retired: list[Any] = field(default_factory=list)
 
     def encode(self) -> bytes:
         content = [getattr(self, each.name) for each in fields(self)]
@@ -67,7 +68,7 @@ def decode_state(blob: bytes, plan: bytes, call: str) -> BucketState:
             untrusted.fields(documents, "the documents"),
             untrusted.fields(keys, "the keys"),
             None if backlog is None else untrusted.fields(backlog, "the rows that wait"),
-            [untrusted.text(each, "a window") for each in untrusted.fields(retired, "windows that ended")],
+            untrusted.fields(retired, "windows that ended"),
         )
     except Malformed as error:
         raise damaged("a bucket of keys", error) from error

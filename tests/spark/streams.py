@@ -294,6 +294,9 @@ def opened(blob: bytes, stores: Sequence[Store] = ()) -> Blob:
             table = msgpack.unpackb(_document(stores, name, places[-1]))
         places += [(epoch, number) for epoch, number, *_ in table]
         found.waiting = len(table)
+    if retired and isinstance(retired[0], int):
+        places.append((retired[0], retired[1]))
+        found.retired = msgpack.unpackb(_document(stores, name, places[-1]))
     if documents[1] is not None:
         found.stored.append(name)
         found.documents[name] = places

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import decimal
+import math
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +23,7 @@ from stream_reference import (
     wanted_without_watermark,
     watermarks,
 )
-from streams import AGGREGATES, NUMBER, POLICY, START, opened
+from streams import AGGREGATES, NUMBER, POLICY, START, opened, seconds_of
 
 from mta import monoids, policies
 from mta.durability.coding import decode_root
@@ -85,8 +87,11 @@ def small(rng: np.random.Generator) -> Iterator[None]:
     with (
         mock.patch.object(table, "INLINE", size),
         mock.patch.object(segments, "BYTES", int(rng.choice([60, 300]))),
+        mock.patch.object(segments, "DENSE_BYTES", int(rng.choice([60, 2000]))),
         mock.patch.object(table, "SPREAD", int(rng.choice([1, 2, 16]))),
-        mock.patch.object(table, "MARKS", 3),
+        mock.patch.object(table, "SHARE", 3),
+        mock.patch.object(table, "EPOCHS", int(rng.choice([1, 32]))),
+        mock.patch.object(table, "LOOKED_AT", int(rng.choice([8, 16]))),
         mock.patch.object(backlog, "INLINE", int(rng.choice([100, 16_000]))),
         mock.patch.object(backlog, "DOCUMENT_ROWS", 20),
         mock.patch.object(backlog, "HELD_ROWS", 200),
@@ -146,6 +151,10 @@ def test_random_streams_of_many_keys(seed: int) -> None:
         marks = watermarks(files, delay)
         most = 0
         for file, mark in zip(files, marks, strict=False):
+            if rng.random() < 0.3:
+                # the query is started again with what may change
+                pages = int(rng.choice([4, 16, 64]))
+                stream.start(SCHEMA, page_size=pages, algorithm=str(rng.choice(["amta", "lmta"])))
             stream.play(file, mark)
             most = max(most, check_stored(store, stream.blobs()))
         # keys with windows of their own go a few at a time
@@ -235,3 +244,57 @@ def test_twenty_thousand_keys_are_as_in_a_batch_job() -> None:
     assert stream.rows.keys() == batch.keys()
     for number, row in batch.items():
         assert all(same(stream.rows[number][name], row[name]) for name in how["aggregates"])
+
+
+MOMENT = dt.datetime(2024, 3, 10, 7, 30)
+KEYS: dict[str, pa.Array] = {
+    "boolean": pa.array([True, False, None]),
+    "byte": pa.array([-128, 0, 127, None], pa.int8()),
+    "long": pa.array([-(2**63), 2**63 - 1, 0, 256, 65536, None]),
+    "float": pa.array([0.0, -0.5, math.nan, math.inf, None], pa.float32(), from_pandas=False),
+    "double": pa.array([0.0, 1e308, math.nan, -math.inf, None], from_pandas=False),
+    "decimal": pa.array([decimal.Decimal("1.50"), decimal.Decimal("-0.01"), None], pa.decimal128(38, 2)),
+    "string": pa.array(["", "a", "a\0", "a\0\0", "\N{SNOWMAN}", None]),
+    "binary": pa.array([b"", b"\0", b"\0\0", b"\xff", None]),
+    "date": pa.array([dt.date(1, 1, 1), dt.date(9999, 12, 31), None]),
+    "timestamp": pa.array([MOMENT, dt.datetime(1969, 12, 31), None], pa.timestamp("us", "UTC")),
+    "timestamp_ntz": pa.array([MOMENT, dt.datetime(9999, 12, 31), None], pa.timestamp("us")),
+    "duration": pa.array([dt.timedelta(days=-1), dt.timedelta(microseconds=1), None], pa.duration("us")),
+    "struct": pa.array([{"a": 1, "b": "x"}, {"a": None, "b": "x"}, {"a": 1, "b": None}, None]),
+    "array": pa.array([[], [None], [1], [1, 1], None], pa.list_(pa.int64())),
+    "map": pa.array([[], [("a", 1)], [("a", None)], None], pa.map_(pa.string(), pa.int64())),
+    "no rows but null": pa.array([None, None], pa.string()),
+}
+
+
+@pytest.mark.parametrize("inline", [True, False])
+def test_keys_of_every_type_are_told_apart(inline: bool) -> None:
+    """Null is a key like others; each micro-batch brings each key twice."""
+    for name, column in KEYS.items():
+        count = len(column.to_pylist()) if name != "no rows but null" else 1
+        rows = len(column)
+        files = []
+        for number in range(3):
+            places = pa.array(np.tile(np.arange(rows), 2))
+            seconds = [number * 10 + row // rows for row in range(2 * rows)]
+            file = seconds_of(2 * rows * number, seconds)
+            files.append(file.append_column("key", column.take(places)))
+        with (
+            open_store(f"memory:{uuid.uuid4().hex}") as store,
+            mock.patch.object(table, "INLINE", 1 << 15 if inline else 1),
+            mock.patch.object(segments, "BYTES", 1),
+        ):
+            stream = Simulated(
+                files[0].schema, store, 1, partition_by="key", order_by=["o", NUMBER], rows=5,
+                aggregates={"n": monoids.Count()}, buckets=2,
+            )  # fmt: skip
+            for file, mark in zip(files, watermarks(files, 0), strict=False):
+                stream.play(file, mark)
+            stream.play(None, END)
+            check_stored(store, stream.blobs())
+            found = {number: row["n"] for number, row in stream.rows.items()}
+        of_a_key = rows // count
+        for number, n in found.items():
+            before = number // rows * of_a_key + (number % rows) % of_a_key + 1
+            assert n == min(5, before), (name, number)
+        assert len(found) == 6 * rows

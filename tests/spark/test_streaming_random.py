@@ -13,11 +13,12 @@ import pyarrow as pa
 import pytest
 from simulated import Simulated
 from stream_reference import assert_as_wanted, wanted_with_watermark, watermarks
-from streams import AGGREGATES, NUMBER, POLICY, SCHEMA, START, make_files
+from streams import AGGREGATES, NUMBER, POLICY, SCHEMA, START, make_files, opened
 
 from mta import policies
 from mta.durability.operations import collect
 from spark_integration.streaming import backlog
+from spark_integration.streaming.bucket import table
 from stores import open_store
 
 
@@ -61,8 +62,8 @@ def test_random_streams(seed: int) -> None:
         assert not list(store.list_roots())
 
 
-def in_any_order(rng: np.random.Generator, table: pa.Table) -> pa.Table:
-    return table.select(rng.permutation(table.column_names).tolist())
+def in_any_order(rng: np.random.Generator, file: pa.Table) -> pa.Table:
+    return file.select(rng.permutation(file.column_names).tolist())
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -88,12 +89,19 @@ def test_columns_change_while_rows_of_before_wait(seed: int) -> None:
         wide = pa.array([number] * file.num_rows, pa.int16() if old else pa.float64())
         file = file.add_column(int(rng.integers(8)), "old" if old else "new", new)
         played.append(file.add_column(int(rng.integers(8)), "wide", wide))
-    with open_store(f"memory:{uuid.uuid4().hex}") as store, documents_of(100, 5):
+    with (
+        open_store(f"memory:{uuid.uuid4().hex}") as store,
+        documents_of(100, 5),
+        # keys are in segments
+        mock.patch.object(table, "INLINE", 100),
+    ):
         stream = Simulated(played[0].schema, store, seed, **how)
-        marks = watermarks(files, 90_000)
+        marks, segments = watermarks(files, 90_000), 0
         for file, mark in zip(played, marks, strict=False):
             stream.start(file.schema)
             stream.play(file, mark)
+            segments += sum(opened(blob, [store]).segments for blob in stream.blobs())
+        assert segments
         end = (START + 3600) * 1000
         for later in range(6):
             stream.play(None, end + later)

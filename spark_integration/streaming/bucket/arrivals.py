@@ -56,3 +56,11 @@ def keys_of(batch: pa.RecordBatch) -> tuple[Array, Array]:
     places = np.empty(len(order), dtype=np.int64)
     places[order] = np.arange(len(order))
     return found[order], places[encoded.indices.to_numpy(zero_copy_only=False)]
+
+
+def last_times(batch: pa.RecordBatch, times: Array) -> tuple[Array, Array]:
+    """The digests of a batch in their order, and for each the greatest of its rows' times."""
+    digests, keys = keys_of(batch)
+    found = np.full(len(digests), times.min())
+    np.maximum.at(found, keys, times)
+    return digests, found

@@ -36,16 +36,18 @@ class Shape:
         return np.dtype(np.int64 if self.whole else np.float64)
 
     def empty(self) -> Block:
-        nothing = np.zeros(0, dtype=np.int64)
+        return self.keys(np.zeros(0, dtype=_DIGESTS), np.zeros(0, dtype=self.clock))
+
+    def keys(self, digests: Array, youngest: Array) -> Block:
+        """Keys whose windows are empty."""
+        nothing = np.zeros(len(digests), dtype=np.int64)
         values: list[Any] = [
             {name: [] if kind.kind == "O" else np.zeros(0, dtype=kind) for name, kind in fields}
             for fields in self.programs
         ]
-        times = np.zeros(0, dtype=self.clock)
-        return Block(
-            np.zeros(0, dtype=_DIGESTS), times, nothing, nothing, times if self.timed else None, values,
-            np.zeros(0, dtype=object),
-        )  # fmt: skip
+        times = np.zeros(0, dtype=self.clock) if self.timed else None
+        long = np.full(len(digests), None, dtype=object)
+        return Block(digests, youngest, nothing, nothing, times, values, long)
 
 
 @dataclass

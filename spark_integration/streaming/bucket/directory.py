@@ -20,6 +20,9 @@ from spark_integration.streaming.bucket.documents import Place, Range
 #: A range of hashes is halved at most so often.
 DEEPEST = 48
 
+#: Added to the depth of a segment, where some of its keys have windows of their own.
+_LONG = 64
+
 #: More segments than a state of 64 KB can name.
 _MOST = 1 << 18
 
@@ -30,8 +33,8 @@ class Segment(NamedTuple):
     start: int
     depth: int
     place: Place | None = None
-    #: when the first of its keys with windows of their own is to be looked at
-    due: float | None = None
+    #: whether some of its keys have windows of their own
+    long: bool = False
 
     @property
     def stop(self) -> int:
@@ -48,20 +51,18 @@ def precede(one: tuple[int, int], other: tuple[int, int]) -> bool:
 class Directory:
     """All segments of a bucket, in the order of their hashes; together they have all hashes."""
 
-    def __init__(
-        self, starts: Array, depths: Array, epochs: Array, numbers: Array, due: dict[int, float]
-    ) -> None:
+    def __init__(self, starts: Array, depths: Array, epochs: Array, numbers: Array, long: Array) -> None:
         self.starts, self.depths = starts, depths
         #: the places of documents; number 0 for none
         self._epochs, self._numbers = epochs, numbers
-        #: by the numbers of documents
-        self._due = due
+        #: which segments have keys with windows of their own
+        self._long = long
 
     @staticmethod
     def whole() -> Directory:
         """One segment without keys."""
         zero = np.zeros(1, dtype=np.int64)
-        return Directory(np.zeros(1, dtype=np.uint64), zero, zero, zero, {})
+        return Directory(np.zeros(1, dtype=np.uint64), zero, zero, zero, zero > 0)
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -71,15 +72,9 @@ class Directory:
         return np.unique(np.searchsorted(self.starts, hashes, "right") - 1)
 
     def segments(self, numbers: Array) -> list[Segment]:
-        return [
-            Segment(start, depth, place, None if place is None else self._due.get(place[1]))
-            for start, depth, place in zip(
-                self.starts[numbers].tolist(),
-                self.depths[numbers].tolist(),
-                self.places(numbers),
-                strict=True,
-            )
-        ]
+        columns = (self.starts[numbers], self.depths[numbers], self._long[numbers])
+        starts, depths, long = (column.tolist() for column in columns)
+        return list(map(Segment, starts, depths, self.places(numbers), long))
 
     def places(self, segments: Array) -> list[Place | None]:
         pairs = zip(self._epochs[segments].tolist(), self._numbers[segments].tolist(), strict=True)
@@ -100,19 +95,10 @@ class Directory:
             for epoch in np.unique(epochs).tolist()
         ]
 
-    @property
-    def due(self) -> float | None:
-        return min(self._due.values(), default=None)
-
-    def due_by(self, time: float) -> Array:
-        """The segments with keys of windows of their own that are to be looked at by a time."""
-        numbers = [number for number, due in self._due.items() if due <= time]
-        return np.flatnonzero(np.isin(self._numbers, numbers))
-
-    def written_before(self, number: int) -> Array:
-        """The segments of documents before a number, that have no key with windows of its own."""
+    def written_before(self, number: int, *, long: bool) -> Array:
+        """The segments of documents before a number that have a key with windows of its own, or have none."""
         old = (self._numbers > 0) & (self._numbers < number)
-        return np.flatnonzero(old & ~np.isin(self._numbers, list(self._due)))
+        return np.flatnonzero(old & (self._long == long))
 
     def oldest(self, count: int) -> Array:
         """The segments of the oldest documents."""
@@ -126,30 +112,27 @@ class Directory:
         return int(numbers.max() - numbers.min()) + 1 if len(numbers) else 0
 
     def emptied(self, segments: Array) -> Directory:
-        epochs, numbers = self._epochs.copy(), self._numbers.copy()
-        epochs[segments] = numbers[segments] = 0
-        return Directory(self.starts, self.depths, epochs, numbers, self._due)
+        epochs, numbers, long = self._epochs.copy(), self._numbers.copy(), self._long.copy()
+        epochs[segments] = numbers[segments] = long[segments] = 0
+        return Directory(self.starts, self.depths, epochs, numbers, long)
 
     def replaced(self, segments: Array, new: Sequence[Segment]) -> Directory:
         """With other segments, of the same hashes, instead of some."""
         keep = np.ones(len(self), dtype=bool)
         keep[segments] = False
         places = [each.place or (0, 0) for each in new]
-        gone = set(self._numbers[segments].tolist())
-        due = {number: due for number, due in self._due.items() if number not in gone}
-        due |= {each.place[1]: each.due for each in new if each.place is not None and each.due is not None}
         starts = np.concatenate([self.starts[keep], np.array([each.start for each in new], dtype=np.uint64)])
         order = np.argsort(starts)
 
         def put(column: Array, items: list[int]) -> Array:
-            return np.concatenate([column[keep], np.array(items, dtype=np.int64)])[order]
+            return np.concatenate([column[keep], np.array(items, dtype=column.dtype)])[order]
 
         return Directory(
             starts[order],
             put(self.depths, [each.depth for each in new]),
             put(self._epochs, [epoch for epoch, _ in places]),
             put(self._numbers, [number for _, number in places]),
-            due,
+            put(self._long, [each.long for each in new]),
         )
 
     # -- bytes ------------------------------------------------------------------------------------------
@@ -161,15 +144,13 @@ class Directory:
         base = int(used.min()) - 1 if len(used) else 0
         relative = np.where(self._numbers > 0, self._numbers - base, 0).astype("<u4")
         planes = relative.view(np.uint8).reshape(-1, 4).T.tobytes()
-        columns = self.depths.astype(np.uint8).tobytes() + indices.astype("<u2").tobytes() + planes
-        return [
-            len(self), epochs.tolist(), base, zlib.compress(columns, 1),
-            [list(pair) for pair in sorted(self._due.items())],
-        ]  # fmt: skip
+        depths = (self.depths + _LONG * self._long).astype(np.uint8)
+        columns = depths.tobytes() + indices.astype("<u2").tobytes() + planes
+        return [len(self), epochs.tolist(), base, zlib.compress(columns, 1)]
 
     @staticmethod
     def decode(packed: Any) -> Directory:
-        count, epochs, base, data, due = fields(packed, "the directory of segments", 5)
+        count, epochs, base, data = fields(packed, "the directory of segments", 4)
         whole(count, "the number of segments", 1, _MOST)
         unpacker = zlib.decompressobj()
         try:
@@ -179,6 +160,7 @@ class Directory:
         if len(columns) != 7 * count:
             raise Malformed(f"the directory of {count} segments has {len(columns)} bytes")
         depths = np.frombuffer(columns, np.uint8, count).astype(np.int64)
+        long, depths = depths >= _LONG, depths % _LONG
         indices = np.frombuffer(columns, "<u2", count, count)
         planes = np.frombuffer(columns, np.uint8, 4 * count, 3 * count).reshape(4, count)
         relative = np.ascontiguousarray(planes.T).view("<u4").reshape(-1).astype(np.int64)
@@ -187,7 +169,7 @@ class Directory:
             raise Malformed("a segment is of an epoch that is not named")
         whole(base, "the number of a document", 0, LARGEST >> 1)
         numbers = np.where(relative > 0, relative + base, 0)
-        return Directory(_starts(depths), depths, known[indices], numbers, _due_of(due))
+        return Directory(_starts(depths), depths, known[indices], numbers, long)
 
 
 def _starts(depths: Array) -> Array:
@@ -200,14 +182,4 @@ def _starts(depths: Array) -> Array:
     if int(ends[-1]) != 1 << DEEPEST or bool((ends <= 0).any() or ((ends - widths) % widths).any()):
         raise Malformed("segments do not follow each other from the first hash to the last")
     found: Array = (ends - widths).astype(np.uint64) << np.uint64(64 - DEEPEST)
-    return found
-
-
-def _due_of(pairs: Any) -> dict[int, float]:
-    found: dict[int, float] = {}
-    for pair in fields(pairs, "the segments to be looked at"):
-        number, due = fields(pair, "a segment to be looked at", 2)
-        if type(due) not in (int, float):
-            raise Malformed("a time to look at a segment is no number")
-        found[whole(number, "the number of a document", 1)] = due
     return found

@@ -11,8 +11,9 @@ from mta.monoids.base import Array
 from spark_integration.streaming.bucket.block import LONG, Block
 from spark_integration.streaming.bucket.directory import DEEPEST, Segment, precede
 
-#: Bytes from which a segment of several keys is halved. With few of its keys touched, small ones cost least.
-BYTES = 512
+#: Bytes from which a segment of several keys is halved. Where few of its keys come, small ones cost least;
+#: where most of them come, few.
+BYTES, DENSE_BYTES = 192, 8 << 10
 
 #: The last hash there is.
 _LAST = (1 << 64) - 1
@@ -34,9 +35,9 @@ class Piece(NamedTuple):
         return self.start, self.depth
 
 
-def most_bytes(segments: int) -> float:
-    """Bytes of a segment, in a bucket of so many."""
-    return BYTES * max(1.0, segments / MANY) ** 3
+def most_bytes(segments: int, *, dense: bool) -> float:
+    """Bytes of a segment, in a bucket of so many, of whose keys most come or few."""
+    return max(DENSE_BYTES if dense else 0, BYTES * max(1.0, segments / MANY) ** 3)
 
 
 def pieces(segments: Sequence[Segment], block: Block, most: float) -> list[Piece]:

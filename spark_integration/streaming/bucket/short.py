@@ -99,10 +99,13 @@ class ShortWindows:
         first = self._firsts[last]
         counts = last + 1 - first
         rows = ranges(first, counts)
-        ends = np.cumsum(arrivals.lengths) - 1
+        youngest = self._times[np.cumsum(arrivals.lengths) - 1]
+        known = arrivals_places(arrivals.digests, self._before)
+        # of which some rows may be still to come
+        youngest[known] = np.maximum(youngest[known], self._before.youngest)
         block = Block(
             arrivals.digests,
-            self._times[ends],
+            youngest,
             np.full(len(counts), seen, dtype=np.int64),
             counts,
             None if self._stamps is None else self._stamps[rows],

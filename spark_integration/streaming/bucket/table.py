@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,16 +14,19 @@ from spark_integration.streaming.bucket.block import LONG, Block, Shape, hashes_
 from spark_integration.streaming.bucket.codec import decode_block, decode_parts, encode_block, encode_parts
 from spark_integration.streaming.bucket.directory import Directory, Segment
 from spark_integration.streaming.bucket.documents import Documents, Place, Range
-from spark_integration.streaming.bucket.segments import Piece, most_bytes, pieces
+from spark_integration.streaming.bucket.segments import most_bytes, pieces
 
 #: Bytes of keys that stand in the state itself.
 INLINE = 36 << 10
 
-#: Marks of when segments were written, at most.
-MARKS = 64
+#: Segments of silent keys are found out within this part of the time after which a key is over.
+SHARE = 64
 
-#: The numbers of segments in use are spread over so many times as many at most.
-SPREAD = 16
+#: Segments with long windows that are looked at in a micro-batch, when their keys are over.
+LOOKED_AT = 16
+
+#: The numbers of segments in use are spread over so many times as many at most, and over so many epochs.
+SPREAD, EPOCHS = 16, 32
 
 
 class KeyTable:
@@ -39,7 +41,7 @@ class KeyTable:
         block, directory, marks = fields(saved, "the keys of a bucket", 3)
         self._shape, self._documents, self._least = shape, documents, least
         self._by_clock = by_clock
-        #: the number that documents had before a clock's time, and that time
+        #: numbers of documents, and times that keys of documents before have no row behind, both ascending
         self._marks = [_mark(each) for each in fields(marks, "the marks of segments")]
         self._inline = directory is None
         self._directory = Directory.whole() if directory is None else Directory.decode(directory)
@@ -94,33 +96,53 @@ class KeyTable:
 
     # -- time -------------------------------------------------------------------------------------------
 
-    def over(self, clock: float | None, waiting: Callable[[], Array]) -> Array:
-        """The places of loaded keys whose time has come and of which no row waits."""
+    def over(self, clock: float | None) -> Array:
+        """The places of loaded keys whose time has come."""
         if self._least is None or clock is None or not len(self.block):
             return np.zeros(0, dtype=np.int64)
-        places = np.flatnonzero(self._times(self.block) <= clock - self._least)
-        if not len(places):
-            return places
-        return places[~np.isin(self.block.digests[places], waiting())]
+        return np.flatnonzero(self._times(self.block) <= clock - self._least)
+
+    def expect(self, digests: Array, times: Array, clock: float | None) -> None:
+        """Keys that are loaded, and of each the last of its rows that are to come.
+
+        They are not over until then. Most would not be anyway, and are left as they are.
+        """
+        assert self._least is not None
+        places = self.block.find(digests)
+        known = places >= 0
+        far = np.full(len(places), clock is None)
+        if clock is not None:
+            # whatever comes of such a key before, it is not over until this
+            far = times - self._least > clock
+        far[known] = times[known] - self._least > self.block.youngest[places[known]]
+        if not far.any():
+            return
+        block = self.block.take(np.sort(places[known & far]))
+        at = np.searchsorted(digests, block.digests)
+        block = replace(block, youngest=np.maximum(block.youngest, times[at]))
+        new = np.flatnonzero(far & ~known)
+        self.put(joined([block, self._shape.keys(digests[new], times[new])]))
 
     def _times(self, block: Block) -> Array:
         """What `least` counts from."""
         # keys of runs that did not look at the clock are never over
         return np.where(block.seen > 0, block.seen, np.inf) if self._by_clock else block.youngest
 
-    def drop_old(self, clock: float | None, waiting: Callable[[], Array]) -> None:
-        """Drops segments of which all keys are over, unread, and loads those that have to be looked at."""
+    def drop_old(self, clock: float | None) -> None:
+        """Drops segments of which all keys are over, unread; loads a few of those with long windows."""
         if self._inline or self._least is None or clock is None:
             return
         gone = [mark for mark in self._marks if mark[1] + self._least <= clock]
-        if gone:
-            segments = self._directory.written_before(gone[-1][0])
-            segments = segments[~np.isin(segments, self._directory.of(hashes_of(waiting())))]
-            self._documents.drop(self._places(segments))
-            self._directory = self._directory.emptied(segments)
-            self._loaded[segments] = True
-            self._marks = self._marks[len(gone) :]
-        self._load(self._directory.due_by(clock))
+        if not gone:
+            return
+        number, _ = gone[-1]
+        segments = self._directory.written_before(number, long=False)
+        self._documents.drop(self._places(segments))
+        self._directory = self._directory.emptied(segments)
+        self._loaded[segments] = True
+        long = self._directory.written_before(number, long=True)
+        self._load(long[:LOOKED_AT])
+        self._marks = self._marks[len(gone) - (len(long) > LOOKED_AT) :]
 
     @property
     def due(self) -> float | None:
@@ -129,8 +151,7 @@ class KeyTable:
             return None
         if self._inline:
             return float(self._times(self.block).min()) + self._least if len(self.block) else None
-        marks = [clock + self._least for _, clock in self._marks[:1] if len(self._directory.used)]
-        return min((each for each in (*marks, self._directory.due) if each is not None), default=None)
+        return self._marks[0][1] + self._least if self._marks and len(self._directory.used) else None
 
     # -- out --------------------------------------------------------------------------------------------
 
@@ -161,49 +182,55 @@ class KeyTable:
     def _write(self, clock: float | None) -> None:
         """Writes the segments of keys that have changed."""
         directory = self._directory
-        if self._inline:
-            touched = np.zeros(1, dtype=np.int64)
-        else:
+        if not self._inline:
             self._refresh()
-            changed = np.concatenate(self._changed) if self._changed else np.zeros(0, dtype=np.uint64)
-            touched = directory.of(changed)
-            self._documents.drop(self._places(touched))
+        changed = np.unique(np.concatenate([np.zeros(0, dtype=np.uint64), *self._changed]))
+        touched = np.zeros(1, dtype=np.int64) if self._inline else directory.of(changed)
+        self._documents.drop(self._places(touched))
         if not len(touched):
             return
-        new = pieces(directory.segments(touched), self.block, most_bytes(len(directory)))
+        # few of the keys that are known did not come
+        dense = 2 * len(changed) >= len(self.block) and 2 * len(touched) >= len(directory.used)
+        new = pieces(directory.segments(touched), self.block, most_bytes(len(directory), dense=dense))
         bounds = [(piece.first, piece.last) for piece in new if piece.first < piece.last]
         written = iter(self._documents.write(encode_parts(self.block, bounds)))
+        counts = self.block.counts
         self._inline = False
         self._directory = directory.replaced(
             touched,
             [
-                Segment(*piece.hashes, next(written), self._due_of(piece))
+                Segment(*piece.hashes, next(written), bool((counts[piece.first : piece.last] == LONG).any()))
                 if piece.first < piece.last
                 else Segment(*piece.hashes)
                 for piece in new
             ],
         )
-        if clock is not None and self._least is not None:
-            self._marks.append((self._documents.next, clock))
-            if len(self._marks) > MARKS:
-                self._marks = self._marks[::-2][::-1]
+        self._mark(clock)
+
+    def _mark(self, clock: float | None) -> None:
+        """Notes when the segments of before now were written."""
+        if self._least is None:
+            return
+        times = [time for _, time in self._marks[-1:]]
+        if clock is not None:
+            times.append(clock)
+        if not self._by_clock and len(self.block):
+            # rows are still to come, of a few
+            times.append(self.block.youngest.max().item())
+        if not times:
+            return
+        if len(self._marks) > 1 and self._marks[-1][1] - self._marks[-2][1] < self._least / SHARE:
+            self._marks.pop()
+        self._marks.append((self._documents.next, max(times)))
 
     def _refresh(self) -> None:
         """Has the oldest segments written again, where their numbers are far behind."""
-        if self._directory.span > SPREAD * (len(self._directory.used) + INLINE // 512):
-            oldest = self._directory.oldest(SPREAD)
+        directory = self._directory
+        far = directory.span > SPREAD * (len(directory.used) + INLINE // 512)
+        if far or len(directory.ranges) > EPOCHS:
+            oldest = directory.oldest(SPREAD)
             self._load(oldest)
-            self._changed.append(self._directory.starts[oldest])
-
-    def _due_of(self, piece: Piece) -> float | None:
-        """When the first key with windows of its own is over."""
-        counts = self.block.counts[piece.first : piece.last].tolist()
-        if LONG not in counts:
-            return None
-        if self._least is None:
-            return math.inf
-        block = self.block.cut(piece.first, piece.last)
-        return float(self._times(block)[block.counts == LONG].min()) + self._least
+            self._changed.append(directory.starts[oldest])
 
     def _places(self, segments: Array) -> list[Place]:
         return [place for place in self._directory.places(segments) if place is not None]

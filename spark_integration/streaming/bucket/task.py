@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from typing import Any
 
 import msgpack
 import numpy as np
@@ -11,16 +12,17 @@ import pyarrow as pa
 
 from mta.durability.attempts import AttemptHold, retire
 from mta.durability.manifest import Version
-from mta.encoding.untrusted import Malformed
+from mta.encoding.packing import unpack
+from mta.encoding.untrusted import Malformed, fields, text
 from mta.monoids.base import Array
 from spark_integration.partition.chunks import Chunk
 from spark_integration.partition.task import run
 from spark_integration.running.metering import Meter
 from spark_integration.running.storage import spool_file
 from spark_integration.streaming.backlog import HELD_ROWS, Backlog, Held
-from spark_integration.streaming.bucket.arrivals import by_key, keys_of
+from spark_integration.streaming.bucket.arrivals import by_key, keys_of, last_times
 from spark_integration.streaming.bucket.block import digests_of
-from spark_integration.streaming.bucket.documents import Documents
+from spark_integration.streaming.bucket.documents import Documents, Range, place_of
 from spark_integration.streaming.bucket.table import KeyTable
 from spark_integration.streaming.bucket.windows import Windows
 from spark_integration.streaming.long import clear_up_after_others
@@ -35,8 +37,8 @@ from stores import Store
 #: Bytes of a state, but for what is to be removed from the store.
 STATE = 54 << 10
 
-#: Keys with windows of their own that are forgotten at once, since their names stand in the state.
-RETIRED = 25
+#: Bytes of the names of windows that ended; more are in a document.
+NAMES = 2 << 10
 
 _NONE = digests_of(b"")
 
@@ -60,6 +62,8 @@ class BucketTask:
         self._meter, self._clock = meter, clock
         #: whether nothing is left but what is in the store for the sake of a replay
         self._ends = False
+        #: the keys of rows that begin to wait, where it matters, with the last of their times
+        self._expected: list[tuple[Array, Array]] = []
         self._holds: dict[str, AttemptHold] = {}
         stream = tools.stream
         try:
@@ -72,10 +76,11 @@ class BucketTask:
             self._backlog: Backlog | None = None
             if stream.waits:
                 self._backlog = Backlog(state.backlog, self._documents, schema=stream.rows, order=tools.order)
+            retired = self._retired()
         except Malformed as error:
             raise damaged(f"bucket {state.bucket}", error) from error
         self._windows = Windows(tools, self._table, state.name, store, place, meter)
-        for name in state.retired:
+        for name in retired:
             retire(store, name, place.batch)
         self._documents.clear()
 
@@ -146,38 +151,31 @@ class BucketTask:
 
     def _not_late(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         on_time: Array | None = None
-        if self._backlog is None or self._tools.stream.forgets_rows:
-            digests, keys = keys_of(batch)
-            self._table.load(digests)
-            if self._may_forget():
-                over = self._table.over(self._clock, self._waiting)
-                self._windows.forget(over[np.isin(self._table.block.digests[over], digests)])
         times = self._tools.order.times(batch)
         if self._backlog is None:
-            places = self._table.block.find(digests)[keys]
-            known = places >= 0
-            if known.any():
-                on_time = ~known
-                on_time[known] = times[known] >= self._table.block.youngest[places[known]]
+            on_time = self._not_before_others(batch, times)
         elif self._clock is not None:
             on_time = times > self._clock
-        if on_time is None or bool(on_time.all()):
-            return batch
-        self._meter.add("late", int(batch.num_rows - np.count_nonzero(on_time)))
-        return batch.take(pa.array(np.flatnonzero(on_time)))
+        if on_time is not None and not bool(on_time.all()):
+            self._meter.add("late", int(batch.num_rows - np.count_nonzero(on_time)))
+            batch, times = batch.take(pa.array(np.flatnonzero(on_time))), times[on_time]
+        if self._backlog is not None and self._tools.stream.forgets_rows and batch.num_rows:
+            self._expected.append(last_times(batch, times))
+        return batch
+
+    def _not_before_others(self, batch: pa.RecordBatch, times: Array) -> Array:
+        """Which rows are not older than one of their key that has come out."""
+        digests, keys = keys_of(batch)
+        self._table.load(digests)
+        over = self._table.over(self._clock)
+        self._windows.forget(over[np.isin(self._table.block.digests[over], digests)])
+        places = self._table.block.find(digests)[keys]
+        known = places >= 0
+        on_time: Array = ~known
+        on_time[known] = times[known] >= self._table.block.youngest[places[known]]
+        return on_time
 
     # -- time -------------------------------------------------------------------------------------------
-
-    def _waiting(self) -> Array:
-        """The keys of which rows wait, as far as they stand in the state."""
-        return _NONE if self._backlog is None else self._backlog.digests()
-
-    def _may_forget(self) -> bool:
-        """Whether it is known of which keys rows wait, where that matters.
-
-        Where the window is one of time, no row of a key that is over is in it again, whether any wait or not.
-        """
-        return not self._tools.stream.forgets_rows or self._backlog is None or not self._backlog.stored
 
     @property
     def due(self) -> float | None:
@@ -187,20 +185,44 @@ class BucketTask:
             waiting = self._clock or 0
         return min((each for each in (waiting, self._table.due) if each is not None), default=None)
 
+    # -- windows that ended -------------------------------------------------------------------------------
+
+    def _retired(self) -> list[str]:
+        """Their names, by the state."""
+        names: Any = self._state.retired
+        if names and type(names[0]) is int:
+            places = [place_of(names)]
+            names = unpack(self._documents.read(places)[0])
+            self._documents.drop(places)
+        return [text(each, "the name of a window") for each in fields(names, "windows that ended")]
+
+    def _retire(self, names: list[str]) -> list[Range]:
+        """Puts names into the state, or into a document, which is then live."""
+        self._state.retired = names
+        packed = msgpack.packb(names)
+        if len(packed) <= NAMES:
+            return []
+        ((epoch, number),) = self._documents.write([packed])
+        self._state.retired = [epoch, number]
+        return [(epoch, number, number + 1)]
+
     # -- out --------------------------------------------------------------------------------------------
 
     def save(self) -> BucketState | None:
         """The state after this micro-batch, None if nothing is left; what it names is in the store."""
         state = self._state
         self._windows.finish()
-        if self._may_forget():
-            # now that all rows up to the watermark are out, which may have seen those of before
-            self._table.drop_old(self._clock, self._waiting)
-            self._windows.forget(self._table.over(self._clock, self._waiting), most=RETIRED)
-        state.retired = self._windows.retired
+        # now that all rows up to the watermark are out, which may have seen those of before
+        self._table.drop_old(self._clock)
+        self._table.load(np.concatenate([_NONE, *(digests for digests, _ in self._expected)]))
+        self._windows.forget(self._table.over(self._clock))
+        # keys that are over until here begin anew with the rows that came
+        for digests, times in self._expected:
+            self._table.expect(digests, times, self._clock)
+        live = self._retire(self._windows.retired)
         state.keys = self._table.save(self._clock)
         room = STATE - len(msgpack.packb(state.keys))
-        live = self._table.ranges
+        live += self._table.ranges
         if self._backlog is not None:
             state.backlog = self._backlog.save(room)
             live += [(epoch, number, number + 1) for epoch, number in self._backlog.places]

@@ -115,13 +115,21 @@ class Windows:
             window = self._open[digest] = self._long(digest, self._saved(digest))
         batch = arrivals.rows_of(key)
         yield from window.slide(self._tools.rows(batch))
-        self._youngest[digest] = self._tools.order.times(batch.slice(batch.num_rows - 1))[0], seen
+        last = self._tools.order.times(batch.slice(batch.num_rows - 1))[0]
+        place = self._place_of(digest)
+        if place >= 0:
+            # of which some rows may be still to come
+            last = max(last, self._table.block.youngest[place])
+        self._youngest[digest] = last, seen
+
+    def _place_of(self, digest: bytes) -> int:
+        return int(self._table.block.find(digests_of(digest))[0])
 
     def _saved(self, digest: bytes) -> bytes | list[Rows] | None:
-        block = self._table.block
-        (place,) = block.find(digests_of(digest)).tolist()
+        place = self._place_of(digest)
         if place < 0:
             return None
+        block = self._table.block
         entry = block.long[place]
         return rows_of(block, place) if entry is None else bytes(entry)
 
@@ -164,17 +172,11 @@ class Windows:
 
     # -- ends -------------------------------------------------------------------------------------------
 
-    def forget(self, places: Array, most: int | None = None) -> None:
-        """Removes keys of the table; what they have in the store is removed with the next micro-batch.
-
-        Of keys with windows of their own, `most`; the others have their turn then.
-        """
+    def forget(self, places: Array) -> None:
+        """Removes keys of the table; what they have in the store is removed with the next micro-batch."""
         if not len(places):
             return
         block = self._table.block
-        if most is not None:
-            long = places[block.counts[places] == LONG]
-            places = places[~np.isin(places, long[most:])]
         for place in places[block.counts[places] == LONG].tolist():
             try:
                 _, _, stored, _ = decode_long(block.long[place], len(self._tools.programs))

@@ -1,0 +1,137 @@
+"""Keys that are forgotten, each for itself: whatever waits, wherever it is, and however many there are."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from typing import Any
+from unittest import mock
+
+import msgpack
+import numpy as np
+import pyarrow as pa
+import pytest
+from simulated import Simulated
+from stream_reference import watermarks
+from streams import NUMBER, START, opened, seconds_of
+from test_streaming_buckets import check_stored, small
+
+from mta import monoids
+from mta.durability.operations import collect
+from spark_integration.streaming.bucket import table
+from stores import Store, open_store
+
+END = (START + 360_000) * 1000
+
+
+def make_files(rng: np.random.Generator, keys: int, count: int) -> list[pa.Table]:
+    """A minute a file; keys come in bursts, with rows up to some minutes ahead of others."""
+    files, first = [], 0
+    for number in range(count):
+        come = rng.choice(keys, max(1, int(keys * rng.choice([0.1, 0.4, 1.0]))), replace=False)
+        ids = np.repeat(come, rng.choice([1, 1, 3, 20], len(come)))
+        rng.shuffle(ids)
+        seconds = number * 60 + rng.integers(0, 60, len(ids))
+        seconds[rng.random(len(ids)) < 0.1] += 200
+        seconds[rng.random(len(ids)) < 0.05] -= 130
+        files.append(seconds_of(first, seconds.tolist(), k=ids, x=rng.integers(0, 100, len(ids))))
+        first += len(ids)
+    return files
+
+
+def wanted(files: list[pa.Table], marks: list[int], rows: int, least: int) -> dict[int, tuple[int, int]]:
+    """Number and sum of each row's window, by the rules alone; times are seconds."""
+    held: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    waiting: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    found = {}
+    for number, mark in enumerate(marks):
+        clock = mark / 1000
+        for key, late in waiting.items():
+            for time, row, x in sorted(each for each in late if each[0] <= clock):
+                held[key] = [*held[key], (time, row, x)][-rows:]
+                found[row] = len(held[key]), sum(value for _, _, value in held[key])
+            late[:] = [each for each in late if each[0] > clock]
+        for key, window in held.items():
+            if window and window[-1][0] + least <= clock and not waiting[key]:
+                window.clear()
+        for row in files[number].to_pylist() if number < len(files) else []:
+            time = int(row["o"].timestamp())
+            if mark <= 0 or time > clock:
+                waiting[row["k"]].append((time, row[NUMBER], row["x"]))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_streams_whose_keys_are_forgotten(seed: int) -> None:
+    """With delays longer and shorter than the silence, and rows that wait in states and in documents."""
+    rng = np.random.default_rng(seed)
+    files = make_files(rng, int(rng.choice([1, 5, 40, 200])), int(rng.integers(3, 14)))
+    rows, least = int(rng.choice([1, 3, 12, 50])), int(rng.choice([45, 150, 400]))
+    delay = [0, 50, 150, 600][seed % 4] * 1000
+    how: dict[str, Any] = {
+        "partition_by": "k",
+        "order_by": ["o", NUMBER],
+        "rows": rows,
+        "aggregates": {"n": monoids.Count(), "total": monoids.Sum("x")},
+        "page_size": [4, 16, None][rng.integers(3)],
+    }
+    marks = [*watermarks(files, delay)[: len(files)], END, END + 1]
+    with open_store(f"memory:{uuid.uuid4().hex}") as store, small(rng):
+        buckets = int(rng.choice([1, 3]))
+        stream = Simulated(
+            files[0].schema, store, seed, forget_after=f"{least} seconds", buckets=buckets, **how
+        )
+        for file, mark in zip(files, marks, strict=False):
+            stream.play(file, mark)
+            check_stored(store, stream.blobs())
+        for mark in marks[len(files) :]:
+            stream.play(None, mark)
+        found = {row[NUMBER]: (row["n"], row["total"]) for row in stream.rows.values()}
+        assert found == wanted(files, marks, rows, least)
+        nothing_is_left(stream, store)
+
+
+def nothing_is_left(stream: Simulated, store: Store) -> None:
+    for later in range(40):
+        stream.play(None, END + 10 + later)
+    assert not stream.blobs()
+    collect(store, grace=0)
+    assert not list(store.list_keys(""))
+    assert not list(store.list_roots())
+
+
+@pytest.mark.parametrize("come_back", [False, True])
+def test_thousands_of_long_windows_in_one_bucket_are_forgotten(come_back: bool) -> None:
+    """Its state stays small, and the names of what is to be removed are in a document."""
+    keys = 120
+    rng = np.random.default_rng(1)
+    ids = np.repeat(np.arange(keys), 6)
+    files = [seconds_of(len(ids) * number, [number * 10] * len(ids), k=ids) for number in range(3)]
+    how: dict[str, Any] = {
+        "partition_by": "k",
+        "order_by": ["o", NUMBER],
+        "rows": 10,
+        "aggregates": {"n": monoids.Count()},
+        "page_size": 2,
+    }
+    with open_store(f"memory:{uuid.uuid4().hex}") as store, mock.patch.object(table, "LOOKED_AT", 60):
+        stream = Simulated(files[0].schema, store, 1, forget_after="100 seconds", buckets=1, **how)
+        for file, mark in zip(files, [0, *watermarks(files, 0)[1:]], strict=False):
+            stream.play(file, mark)
+        stream.play(None, (START + 20) * 1000)
+        (blob,) = stream.blobs()
+        state = opened(blob, [store])
+        assert len(state.stored) == keys + 1
+        assert len(blob) < 4_000
+        if come_back:
+            again = seconds_of(len(ids) * 3, [500] * keys, k=rng.permutation(keys))
+            stream.play(again, (START + 200) * 1000)
+        else:
+            stream.play(None, (START + 200) * 1000)
+        (blob,) = stream.blobs()
+        assert len(opened(blob, [store]).retired) >= 60
+        assert isinstance(msgpack.unpackb(blob, strict_map_key=False)[-1][0], int)
+        check_stored(store, stream.blobs())
+        nothing_is_left(stream, store)
+        if come_back:
+            assert {row["n"] for row in stream.rows.values() if row[NUMBER] >= len(ids) * 3} == {1}
