@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
+import msgpack
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -246,6 +247,18 @@ def test_a_bucket_that_is_met_first_tells_what_the_call_is() -> None:
         decode_state(blob, now.fingerprint, now.text)
     assert "the query's own record in the checkpoint" in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_a_checkpoint_with_a_state_for_each_key_is_refused_in_one_line() -> None:
+    """Those of before had the same record and the same beginning of a state, of format 2."""
+    now = identity()
+    record = msgpack.unpackb(now.encode())
+    for read, content in (
+        (decode_identity, [2, *record[1:]]),
+        (lambda blob: decode_state(blob, now.fingerprint, now.text), [2, now.fingerprint, "name", [], None]),
+    ):
+        with pytest.raises(RollingError, match=r"format 2, and this version reads 3: start .* checkpoint"):
+            read(msgpack.packb(content))
 
 
 def test_room_for_nulls_that_is_gone_is_named() -> None:
