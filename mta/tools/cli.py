@@ -19,6 +19,7 @@ from mta.tools.options import count, size
 #: Exit codes: a mistake of the user's or of what was named, and Ctrl-C.
 MISTAKE, INTERRUPTED = 2, 130
 SECTIONS = ("slide", "push", "calls", "policies", "eviction", "memory")
+STREAM_SECTIONS = ("depth", "width", "known", "hot")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -198,6 +199,14 @@ def _add_stream(benchmarks: Any) -> None:
     stream.add_argument("--json", type=Path, metavar="FILE", help="write all numbers to a file")
     stream.add_argument("--quick", action="store_true", help="tiny sizes, only to see that everything runs")
     stream.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        choices=STREAM_SECTIONS,
+        metavar="SECTION",
+        help=f"one of {', '.join(STREAM_SECTIONS)}; give it again for another",
+    )
+    stream.add_argument(
         "--redis", metavar="URL", help="a Redis to use; by default one is started, and stopped in the end"
     )
     stream.set_defaults(run=_stream)
@@ -205,10 +214,10 @@ def _add_stream(benchmarks: Any) -> None:
 
 def _stream(options: argparse.Namespace) -> None:
     need("spark", "pyspark", "pyarrow", "pandas")
-
+    need("experiments", "psutil")
     from mta.tools.bench.spark.stream import run
 
-    run(quick=options.quick, redis_url=options.redis, json_file=options.json)
+    run(only=options.only, quick=options.quick, redis_url=options.redis, json_file=options.json)
 
 
 def _mistakes() -> tuple[type[Exception], ...]:

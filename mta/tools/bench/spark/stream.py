@@ -7,6 +7,7 @@ out with the next one, and the micro-batch reads back what the one before put as
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,16 +30,23 @@ BATCH, WINDOW = 100_000, 10_000_000
 FIRST, FLAT = 1 << 16, 1.25
 MOST_STATE = 64 << 10
 
+#: Seconds a key, and how much faster than nothing that is.
+A_KEY, FASTER = 60e-6, 25.0
+
 #: The many keys, and the fewer that the function which does nothing is called for.
 KEYS, IDLE_KEYS = 50_000, 10_000
 #: How many keys there are, and a part of them that comes in a micro-batch.
 KNOWN, SOME = (1_000, 10_000, 100_000, 1_000_000), 100
 #: Keys of a file that makes keys known, rows of each of their windows, and files that are measured.
 AT_ONCE, WINDOW_OF_KEY, MEASURED = 100_000, 10, 5
+#: What they cost, how much more than where those that come are all, and bytes of memory of the most keys.
+COSTS = {"seconds": "s", "bytes of state": "bytes", "bytes of store traffic": "bytes"}
+AT_MOST, MEMORY = 3.0, 100 << 20
 
 
 def run(
     *,
+    only: Sequence[str] = (),
     quick: bool = False,
     redis_url: str | None = None,
     json_file: Path | None = None,
@@ -50,14 +58,11 @@ def run(
         settings = {"spark.sql.streaming.numRecentProgressUpdates": "1000"}
         spark = jobs.local_session(2, "1g", Path(directory), settings)
         bench = _Bench(spark, Path(directory))
+        measures = {"depth": bench.depth, "width": bench.width, "known": bench.known, "hot": bench.hot}
+        chosen = [measure for name, measure in measures.items() if not only or name in only]
         try:
             return run_sections(
-                "stream",
-                (bench.depth, bench.width, bench.known, bench.hot),
-                quick=quick,
-                redis_url=redis_url,
-                json_file=json_file,
-                out=out,
+                "stream", chosen, quick=quick, redis_url=redis_url, json_file=json_file, out=out
             )
         finally:
             spark.stop()
@@ -108,20 +113,27 @@ class _Bench:
         nothing = streams.play_nothing("idle", [partial(write_keys, keys=np.arange(idle))] * 3)
         idly = statistics.median(nothing[1:]) / idle
         section.add("a key", f"a function that does nothing, {idle:,} keys", idly, "s")
-        writers: list[WriteFile] = [partial(write_keys, keys=np.arange(keys))] * (2 + MEASURED)
+        writers: list[WriteFile] = [partial(write_keys, keys=np.arange(keys))] * (2 + _measured(setting))
         for name, url in (
             ("redis", setting.redis_url),
             ("rocksdb", f"rocksdb://{self._directory / 'windows'}"),
         ):
             played = streams.play(f"width-{name}", url, writers, rows=WINDOW_OF_KEY)
-            seconds = played.seconds(MEASURED) / keys
+            seconds = played.seconds(_measured(setting)) / keys
             section.add(
                 "a key",
                 f"rolling, {name}",
                 seconds,
                 "s",
-                target=None if setting.quick else 60e-6,
-                note=f"{idly / seconds:.0f} times faster than nothing",
+                target=None if setting.quick else A_KEY,
+            )
+            section.add(
+                "times faster than nothing",
+                name,
+                idly / seconds,
+                "",
+                sense=">=",
+                target=None if setting.quick else FASTER,
             )
             section.add("state", f"largest, {name}", played.largest, "bytes", target=MOST_STATE)
             section.raw[name] = [batch.seconds for batch in played.batches]
@@ -135,28 +147,53 @@ class _Bench:
         counts = (100, 1_000) if setting.quick else KNOWN
         some = 10 if setting.quick else SOME
         streams = self._streams(setting, 2)
+        found: dict[tuple[int, int], dict[str, float]] = {}
         for keys in counts:
-            for share in (1, some):
-                if keys // share < counts[0] // 10:
-                    continue
-                self._of_known(setting, streams, section, keys, keys // share)
+            # few of them first, since memory that a worker once had it may keep
+            for come in dict.fromkeys((max(keys // some, counts[0]), keys)):
+                found[come, keys] = self._of_known(setting, streams, section, keys, come)
+        for subject, unit in COSTS.items():
+            for (come, keys), costs in found.items():
+                alone = found.get((come, come), costs)[subject]
+                compared = come < keys
+                section.add(
+                    subject,
+                    f"{come:,} of {keys:,}",
+                    costs[subject],
+                    unit,
+                    reference="where these are all" if compared else None,
+                    ratio=costs[subject] / alone if compared and alone else None,
+                    target=AT_MOST if compared and not setting.quick else None,
+                    note=f"{costs[subject] / come * 1e6:.0f} µs a key" if unit == "s" else "",
+                )
+        for (come, keys), costs in found.items():
+            section.add("memory of a worker", f"{come:,} of {keys:,}", costs["memory"], "bytes")
+        many = [costs["memory"] for (_, keys), costs in found.items() if keys >= counts[1]]
+        grown = max(many) - min(many)
+        target = None if setting.quick else MEMORY
+        section.add("memory of a worker", f"more, from {counts[1]:,} keys on", grown, "bytes", target=target)
         return section
 
-    def _of_known(self, setting: Setting, streams: Streams, section: Section, keys: int, come: int) -> None:
+    def _of_known(
+        self, setting: Setting, streams: Streams, section: Section, keys: int, come: int
+    ) -> dict[str, float]:
         rng = np.random.default_rng(keys)
+        measured = min(_measured(setting), MEASURED if come <= AT_ONCE else 2)
         everybody = np.array_split(rng.permutation(keys), max(1, keys // AT_ONCE))
         writers: list[WriteFile] = [partial(write_keys, keys=part) for part in everybody]
         writers += [
-            partial(write_keys, keys=rng.choice(keys, come, replace=False)) for _ in range(MEASURED + 1)
+            partial(write_keys, keys=rng.choice(keys, come, replace=False)) for _ in range(measured + 1)
         ]
-        name = f"{come:,} of {keys:,} keys"
+        name = f"{come:,} of {keys:,}"
         played = streams.play(name.replace(" ", "-"), setting.redis_url, writers, rows=WINDOW_OF_KEY)
-        seconds = played.seconds(MEASURED)
-        section.add("seconds", name, seconds, "s", note=f"{seconds / come * 1e6:.0f} µs a key that comes")
-        section.add("bytes of state", name, played.state, "bytes")
-        section.add("bytes of store traffic", name, played.traffic(MEASURED), "bytes")
-        section.add("memory of a worker", name, played.memory, "bytes")
         section.raw[name] = [batch.seconds for batch in played.batches]
+        section.raw[f"{name} counts"] = [batch.counts for batch in played.batches]
+        return {
+            "seconds": played.seconds(measured),
+            "bytes of state": played.state,
+            "bytes of store traffic": played.traffic(measured),
+            "memory": played.memory,
+        }
 
     def hot(self, setting: Setting) -> Section:
         """One hot key among many, and each alone."""
@@ -167,10 +204,10 @@ class _Bench:
         cases = {"the hot key": (none, rows), "the others": (others, 0), "both": (others, rows)}
         seconds = {}
         for name, (many, hot) in cases.items():
-            writers: list[WriteFile] = [partial(write_keys, keys=many, hot=hot)] * (2 + MEASURED)
+            writers: list[WriteFile] = [partial(write_keys, keys=many, hot=hot)] * (2 + _measured(setting))
             span = f"{3 * MILLISECONDS} milliseconds"
             played = streams.play(name.replace(" ", "-"), setting.redis_url, writers, window=span)
-            seconds[name] = played.seconds(MEASURED)
+            seconds[name] = played.seconds(_measured(setting))
             section.raw[name] = [batch.seconds for batch in played.batches]
         alone = seconds["the hot key"] + seconds["the others"]
         for name, each in seconds.items():
@@ -185,6 +222,11 @@ class _Bench:
                 target=1.3 if both and not setting.quick else None,
             )
         return section
+
+
+def _measured(setting: Setting) -> int:
+    """Files that are measured."""
+    return 1 if setting.quick else MEASURED
 
 
 def _around(size: int, lengths: list[int], batches: list[Batch]) -> float:
