@@ -114,19 +114,20 @@ class KeyedStreams(TakesTurns):
             if time < self._horizon:
                 self._late_dropped += 1
                 return []
-            stream = self._streams.get(key)
-            if self._stored and (type(row) not in (float, int) or stream is None):
+            known = self._streams.get(key)
+            if self._stored and (type(row) not in (float, int) or known is None):
                 self._check_storable(row, state)
-            if stream is not None and (not self._in_steps or quiet(self._settings, stream, time)):
-                plan.manager.add(stream, time, state, mark)
-                return []
-            return self._insert_with_steps(stream, key, time, state, mark)
+            stream = self._new_stream() if known is None else known
+            if self._in_steps and not quiet(self._settings, stream, time):
+                return self._insert_with_steps(stream, key, time, state, mark)
+            plan.manager.add(stream, time, state, mark)
+            if known is None:
+                self._streams[key] = stream
+            return []
         finally:
             self._busy = False
 
-    def _insert_with_steps(
-        self, stream: Stream | None, key: Any, time: Time, state: Any, mark: Any
-    ) -> list[Result]:
+    def _insert_with_steps(self, stream: Stream, key: Any, time: Time, state: Any, mark: Any) -> list[Result]:
         marks = None if mark is None else [mark]
         tuples = Tuples(self._layout, np.array([time]), self._layout.gather([state]), marks)
         stream, early = self._fed(stream, key, tuples)
@@ -252,11 +253,13 @@ class KeyedStreams(TakesTurns):
                 plan.manager.forget_rows(stream.book, self._horizon)
 
     def _fed(self, stream: Stream | None, key: Any, tuples: Tuples) -> tuple[Stream, list[Result]]:
-        if stream is None:
-            queries = self._plan.queries.items()
-            progress = {name: progress_of(name, query, self._watermark) for name, query in queries}
-            stream = Stream(self._new_store(), progress, self._watermark)
+        stream = self._new_stream() if stream is None else stream
         return fed(self._settings, self._plan, self._windows, stream, key, tuples)
+
+    def _new_stream(self) -> Stream:
+        queries = self._plan.queries.items()
+        progress = {name: progress_of(name, query, self._watermark) for name, query in queries}
+        return Stream(self._new_store(), progress, self._watermark)
 
     def _check_storable(self, row: Any, state: Any) -> None:
         """Refuses what a store cannot hold now, and not when its slice goes there."""
