@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
+import numpy as np
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from xxhash import xxh3_64_digest
 
 from mta import AmortizedMTA, Fenced, ManifestCorrupt, ManifestMismatch, WindowError, WindowNotFound, monoids
 from mta.encoding.packing import pack, unpack
-from mta.slicing import Delta, Punctuation, Session, Slicer, Sliding, Tumbling
+from mta.slicing import Delta, EdgeWindow, Punctuation, Session, Slicer, Sliding, Tumbling
 from mta.slicing.aggregate_store.leaves import slice_states
 from stores import open_store
 
@@ -163,27 +164,41 @@ def test_states_of_every_form_are_leaves(kind: Any) -> None:
     paged.close()
 
 
+class Cuts(EdgeWindow):
+    """Edges every ten, and no windows."""
+
+    def fingerprint(self) -> str:
+        return "Cuts()"
+
+    def edge_after(self, time: Any) -> Any:
+        return time // 10 * 10 + 10
+
+    def holding(self, time: Any) -> Any:  # noqa: ARG002
+        return []
+
+
 def test_local_slices_are_bounded_by_the_lateness_however_long_the_windows() -> None:
-    most = {}
-    for length in (1_000, 100_000):
+    step, local, most = 2000, 64, {}
+    for lateness, length in ((100, 10_000), (1000, 10_000), (100, 1_000_000)):
         with Slicer(
             monoids.Sum(),
-            {"long": Sliding(length, 10)},
-            lateness=100,
+            {"cuts": Cuts(), "long": Sliding(length, length // 10)},
+            lateness=lateness,
             store=open_store(f"memory:{uuid4().hex}"),
-            local=64,
+            local=local,
         ) as slicer:
-            peak = 0
-            for start in range(0, 2 * length, 1000):
-                times = list(range(start, start + 1000))
-                slicer.extend([1] * 1000, times)
-                results = slicer.watermark(start + 900)
+            peak, results = 0, []
+            for start in range(0, length + 3 * step, step):
+                slicer.extend(np.ones(step // 10, dtype=np.int64), np.arange(start, start + step, 10))
+                results += slicer.watermark(start + step)
+                slicer.checkpoint()  # after which no slice is here that could be in the store
                 peak = max(peak, slicer.slices)
-            most[length] = peak
-            assert results[-1].value == min(length, start + 900)
-            assert slicer.leaves >= length // 10 - peak
-    # those of the lateness, those of the batch ahead of the watermark, and half as much again as is kept
-    assert max(most.values()) <= 10 + 110 + 64 * 3 // 2
+            most[lateness, length] = peak
+            assert {r.value for r in results if r.start >= 0} == {length // 10}
+            assert slicer.leaves >= length // 10 * 8 // 10
+        # those that a late tuple may still change, and half as much again as is kept
+        assert peak <= lateness // 10 + local * 3 // 2 + 1
+    assert most[100, 10_000] == most[100, 1_000_000] < most[1000, 10_000]
 
 
 def test_what_a_restore_refuses() -> None:
