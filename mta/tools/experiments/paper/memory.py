@@ -224,8 +224,9 @@ def _line(rows: Sequence[Row], name: str) -> list[tuple[float, float]]:
 
 def _seen(rows: Sequence[Row], enough: dict[str, int | None]) -> str:
     told = "; ".join(
-        f"{CONTENDERS[name].title} {'more than was tried' if limit is None else f'{limit:,} MiB'}"
+        f"{CONTENDERS[name].title} {_need([row for row in rows if row['contender'] == name], limit)}"
         for name, limit in enough.items()
+        if any(row["contender"] == name for row in rows)
     )
     peaks = "; ".join(
         f"{CONTENDERS[name].title} {max(row['peak_bytes'] for row in some) / 2**20:,.0f} MiB"
@@ -236,6 +237,14 @@ def _seen(rows: Sequence[Row], enough: dict[str, int | None]) -> str:
         f"{plots.many(rows[0]['capacity'])} elements need at least: {told}. The largest resident memory of "
         f"a run that reached them: {peaks or 'none did'}."
     )
+
+
+def _need(rows: Sequence[Row], limit: int | None) -> str:
+    """What one contender needs."""
+    slow = min((row["reached"] for row in rows if row["ended"] == TOO_SLOW), default=None)
+    if limit is not None:
+        return f"{limit:,} MiB"
+    return "more than was tried" if slow is None else f"more time (too slow at {plots.many(slow)})"
 
 
 def _compared(enough: dict[str, int | None]) -> list[Compared]:
