@@ -11,6 +11,7 @@ from mta.checks import check_kept, check_parts
 from mta.encoding.untrusted import printable
 from mta.errors import ManifestMismatch, WindowError
 from mta.monoids.base import Monoid
+from mta.owned import own
 from mta.slicing.aggregate_store.base import AggregateStore
 from mta.slicing.aggregate_store.leaves import slice_states
 from mta.slicing.aggregate_store.memory import Eager, Lazy
@@ -114,7 +115,7 @@ class Slicer(KeyedStreams):
     @property
     def offset(self) -> Any:
         """The caller's offset in the last checkpoint; None before the first."""
-        return self._offset
+        return own(self._offset)
 
     @property
     def version(self) -> int | None:

@@ -82,6 +82,15 @@ def test_results_belong_to_whom_they_are_given() -> None:
     assert [r.value for r in slicer.watermark(10)] == [[1, 2]]
 
 
+def test_the_offset_of_a_checkpoint_is_not_changed_from_outside() -> None:
+    with Slicer(monoids.Sum(), QUERIES, store=memory()) as slicer:
+        offset = {"file": [3]}
+        slicer.checkpoint(offset)
+        offset["file"].append(4)
+        slicer.offset["file"].append(5)
+        assert slicer.offset == {"file": [3]}
+
+
 def test_what_is_given_belongs_to_the_slicer() -> None:
     kind = monoids.from_function(lambda older, younger: older + younger, [], name="lists")
     slicer = Slicer(kind, QUERIES)
