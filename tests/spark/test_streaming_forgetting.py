@@ -91,6 +91,53 @@ def test_random_streams_whose_keys_are_forgotten(seed: int) -> None:
         nothing_is_left(stream, store)
 
 
+def wanted_by_the_clock(
+    files: list[pa.Table], clocks: list[int], rows: int, least: int
+) -> dict[int, tuple[int, int]]:
+    """As `wanted`, where rows come out at once; clocks are milliseconds."""
+    held: dict[int, list[tuple[int, int, int]]] = {}
+    seen: dict[int, int] = {}
+    found = {}
+    for file, clock in zip(files, clocks, strict=True):
+        came: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+        for row in file.to_pylist():
+            came[row["k"]].append((int(row["o"].timestamp()), row[NUMBER], row["x"]))
+        for key, new in came.items():
+            if key in seen and seen[key] + least * 1000 <= clock:
+                del held[key], seen[key]
+            oldest = held[key][-1][0] if key in held else -1
+            for time, number, x in sorted(each for each in new if each[0] >= oldest):
+                held[key] = [*held.get(key, []), (time, number, x)][-rows:]
+                seen[key] = clock
+                found[number] = len(held[key]), sum(value for _, _, value in held[key])
+    return found
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_streams_whose_keys_are_forgotten_by_the_clock(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    files = make_files(rng, int(rng.choice([5, 40, 200])), int(rng.integers(4, 14)))
+    rows, least = int(rng.choice([1, 3, 12, 50])), int(rng.choice([45, 150, 400]))
+    how: dict[str, Any] = {
+        "partition_by": "k",
+        "order_by": ["o", NUMBER],
+        "rows": rows,
+        "aggregates": {"n": monoids.Count(), "total": monoids.Sum("x")},
+        "page_size": [4, 16, None][rng.integers(3)],
+    }
+    clocks = (np.cumsum(rng.integers(1, 120, len(files))) * 1000 + 10**12).tolist()
+    with open_store(f"memory:{uuid.uuid4().hex}") as store, small(rng):
+        stream = Simulated(
+            files[0].schema, store, seed, forget_after=f"{least} seconds", buckets=2, waits=False, **how
+        )
+        for file, clock in zip(files, clocks, strict=True):
+            stream.play(file, clock)
+            check_stored(store, stream.blobs())
+        found = {row[NUMBER]: (row["n"], row["total"]) for row in stream.rows.values()}
+        assert found == wanted_by_the_clock(files, clocks, rows, least)
+        nothing_is_left(stream, store)
+
+
 def nothing_is_left(stream: Simulated, store: Store) -> None:
     for later in range(40):
         stream.play(None, END + 10 + later)
