@@ -134,7 +134,7 @@ def _fractional(times: Array, span: float, side: Side, largest: float) -> Array:
 def _minus(times: Array, span: int) -> Array:
     """Whole times less a span, which stop at the end of 64 bits: nothing is before that."""
     span = min(span, 2**64)
-    if len(times) and int(times[0]) - span >= -_WORD:  # of the least of them
+    if len(times) and span < _WORD and int(times[0]) - span >= -_WORD:  # of the least of them
         return times - span
     while span:
         part = min(span, 2**62)
