@@ -43,6 +43,7 @@ def mta(*arguments: str, code: int = 0) -> str:
 
 
 @pytest.mark.redis
+@pytest.mark.long
 @pytest.mark.parametrize("name", QUICK)
 def test_quick(name: str, tmp_path: Path) -> None:
     out = mta("experiment", name, "--quick", "--out", str(tmp_path))

