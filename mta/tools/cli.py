@@ -125,19 +125,23 @@ def _demo(options: argparse.Namespace) -> None:
 def _add_engine(benchmarks: Any) -> None:
     engine = benchmarks.add_parser("engine", help="the engine against data frames and in-memory algorithms")
     engine.add_argument("--json", type=Path, metavar="FILE", help="write all numbers to a file")
-    engine.add_argument("--quick", action="store_true", help="tiny sizes, only to see that everything runs")
-    engine.add_argument(
-        "--only",
-        action="append",
-        default=[],
-        choices=SECTIONS,
-        metavar="SECTION",
-        help=f"one of {', '.join(SECTIONS)}; give it again for another",
-    )
+    _add_sections(engine, SECTIONS)
     engine.add_argument(
         "--redis", metavar="URL", help="a Redis to use; by default one is started, and stopped in the end"
     )
     engine.set_defaults(run=_engine)
+
+
+def _add_sections(bench: argparse.ArgumentParser, sections: Sequence[str]) -> None:
+    bench.add_argument("--quick", action="store_true", help="tiny sizes, only to see that everything runs")
+    bench.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        choices=sections,
+        metavar="SECTION",
+        help=f"one of {', '.join(sections)}; give it again for another",
+    )
 
 
 def _engine(options: argparse.Namespace) -> None:
@@ -197,15 +201,7 @@ def _add_stream(benchmarks: Any) -> None:
         "stream", help="micro-batches of a Spark stream: one hot key, many small ones"
     )
     stream.add_argument("--json", type=Path, metavar="FILE", help="write all numbers to a file")
-    stream.add_argument("--quick", action="store_true", help="tiny sizes, only to see that everything runs")
-    stream.add_argument(
-        "--only",
-        action="append",
-        default=[],
-        choices=STREAM_SECTIONS,
-        metavar="SECTION",
-        help=f"one of {', '.join(STREAM_SECTIONS)}; give it again for another",
-    )
+    _add_sections(stream, STREAM_SECTIONS)
     stream.add_argument(
         "--redis", metavar="URL", help="a Redis to use; by default one is started, and stopped in the end"
     )

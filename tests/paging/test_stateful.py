@@ -52,12 +52,7 @@ class Source(RuleBasedStateMachine):
 
     def has_room(self) -> bool:
         """Whether the buffer took a batch in, as a window asks before each."""
-        try:
-            self.pages.admit(self.tail)
-        except StoreError:
-            assert self.rate or self.late is not None
-            return False
-        return True
+        return bool(self.attempt(lambda: self.pages.admit(self.tail) is None))
 
     def new(self, count: int) -> dict[Any, Page]:
         """Pages that so many more pages of leaves make, with marks that no other try has."""

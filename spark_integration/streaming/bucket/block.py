@@ -100,8 +100,10 @@ class Block:
 
     def take(self, keys: Array) -> Block:
         """Some keys, by ascending places."""
-        if len(keys) == len(self):
-            return self
+        return self if len(keys) == len(self) else self.at(keys)
+
+    def at(self, keys: Array) -> Block:
+        """The keys at some places, in their order."""
         rows = self.rows
         places = ranges(self.ends[keys] - rows[keys], rows[keys])
         return Block(
@@ -142,18 +144,7 @@ def joined(blocks: Sequence[Block]) -> Block:
     )
     if len(both) < 2 or bool((both.digests[1:] > both.digests[:-1]).all()):
         return both
-    order = np.argsort(both.digests, kind="stable")
-    rows, ends = both.rows, both.ends
-    places = ranges(ends[order] - rows[order], rows[order])
-    return Block(
-        both.digests[order],
-        both.youngest[order],
-        both.seen[order],
-        both.counts[order],
-        None if both.times is None else both.times[places],
-        [{name: taken(column, places) for name, column in each.items()} for each in both.values],
-        both.long[order],
-    )
+    return both.at(np.argsort(both.digests, kind="stable"))
 
 
 def digests_of(data: Any) -> Array:
