@@ -29,21 +29,29 @@ hypothesis.settings.load_profile(
 )
 
 
-#: Tests that start a Spark: one process runs them all, with one session, while others run the rest.
-SPARK = ("tests/spark/", "tests/test_demo.py")
+#: Tests that start a Spark: one process runs those of streams and one the others, each with one session.
+STREAMS = "tests/spark/test_stream"
+SPARK = (STREAMS, "tests/spark/", "tests/test_demo.py")
+#: Those that take longest begin first, so that no process is left with them at the end.
+FIRST = (*SPARK, "tests/test_experiments.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: not item.nodeid.startswith(SPARK))
+    def place(item: pytest.Item) -> int:
+        return next((at for at, start in enumerate(FIRST) if item.nodeid.startswith(start)), len(FIRST))
+
+    items.sort(key=place)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
-    """With `pytest -n 2`: files go to processes as a whole, those of Spark together and first."""
+    """With `pytest -n 2`: files go to processes as a whole, and first those of streams, and of Spark."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
+            if nodeid.startswith(STREAMS):
+                return "streams"
             return "spark" if nodeid.startswith(SPARK) else nodeid.partition("::")[0]
 
     config.option.loadscopereorder = False

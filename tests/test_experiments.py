@@ -265,11 +265,13 @@ case, directory = json.loads(sys.argv[2]), pathlib.Path(sys.argv[3])
 """
 
 
-def ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, action: str, seconds: float = 60.0) -> Record:
+def ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, action: str, seconds: float = 60.0, **case: Any
+) -> Record:
     (tmp_path / "mta_stub.py").write_text(PROGRAM.replace("{action}", action))
     monkeypatch.setattr(process, "PROGRAM", "mta_stub")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    return in_own_process("any", {"n": 1}, seconds, lambda _: None)
+    return in_own_process("any", {"n": 1, **case}, seconds, lambda _: None)
 
 
 @pytest.mark.parametrize(
@@ -291,6 +293,26 @@ def test_how_a_run_ended(
     assert reason in record["reason"]
     assert record["told"] == {"reached": 5}
     assert record["rows"] == ([{"y": 1}] if outcome == FINISHED else [])
+
+
+@pytest.mark.parametrize(("limit", "outcome"), [(64, NO_MEMORY), (1 << 14, TOO_SLOW)])
+def test_a_run_that_is_stuck_for_want_of_memory(
+    limit: int, outcome: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Python may try for ever to raise a MemoryError."""
+    action = """
+import mmap, resource
+resource.setrlimit(resource.RLIMIT_DATA, (64 << 20, 64 << 20))
+held = []
+while True:
+    try:
+        held.append(mmap.mmap(-1, 1 << 16, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+    except (MemoryError, OSError):
+        time.sleep(100)
+"""
+    record = ended(monkeypatch, tmp_path, action, 3.0, limit=limit)
+    assert record["outcome"] == outcome
+    assert record["reason"].startswith("not done after 3 s")
 
 
 def test_what_a_run_started_ends_with_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -364,11 +364,11 @@ def check_stored(stores: Sequence[Store], blobs: Sequence[Blob]) -> None:
     named = {key for blob in blobs for key in blob.keys}
     assert named, "the stream was too short to have pages"
     assert not named - stored, f"pages are lost: {sorted(named - stored)[:5]}"
-    expected = {name for blob in blobs for name in blob.stored}
+    # windows that ended in the last micro-batch, too: it may be played again, and the next one removes them
+    expected = {name for blob in blobs for name in blob.in_store}
     assert not roots.keys() - expected, f"windows that nobody has: {sorted(roots.keys() - expected)[:5]}"
     assert not expected - roots.keys(), f"windows without a root: {sorted(expected - roots.keys())[:5]}"
     for blob in blobs:
-        assert not blob.retired
         for name, version in blob.versions.items():
             assert name in roots or not list(version.keys(name))
     for name, root in roots.items():

@@ -25,6 +25,9 @@ PROGRESS, RESULT = "progress.json", "result.json"
 #: Seconds between two looks at a run.
 LOOK = 0.2
 
+#: Bytes below its limit at which a process has all that it may.
+NEAR = 1 << 20
+
 #: What Python and the libraries under it say where memory is short.
 NO_MEMORY_SIGNS = r"MemoryError|bad_alloc|Unable to allocate|memory allocation of \d+ bytes failed"
 #: What a library written in C++ or Rust says when it ends, which under a limit is for want of memory.
@@ -36,7 +39,7 @@ def in_own_process(
 ) -> dict[str, Any]:
     """Runs a case of the experiment with this name for at most so many seconds, and says how it ended.
 
-    A case with a `limit` sets itself one on its memory.
+    A case with a `limit`, in MiB, sets itself one on its data.
     """
     with tempfile.TemporaryDirectory(prefix="mta-experiment-", ignore_cleanup_errors=True) as made:
         directory = Path(made)
@@ -53,12 +56,17 @@ def in_own_process(
             )
             try:
                 peak, in_time = _watched(process, directory, seconds, tell)
+                full = not in_time and _has_all_it_may(process, case.get("limit"))
             finally:
                 end(process)
         signs = f"{NO_MEMORY_SIGNS}|{ABORTS}" if "limit" in case else NO_MEMORY_SIGNS
         record = _ended(_read(directory / RESULT), log.read_text(errors="replace"), process.returncode, signs)
         if not in_time and record["outcome"] == FAILED:
-            record |= {"outcome": TOO_SLOW, "reason": f"not done after {seconds:.0f} s"}
+            # Python may try for ever to tell of a MemoryError, for which it has no memory
+            record |= {
+                "outcome": NO_MEMORY if full else TOO_SLOW,
+                "reason": f"not done after {seconds:.0f} s" + (", and at its limit" if full else ""),
+            }
         told = _read(directory / PROGRESS)
     peak = max(peak, record.pop("peak", 0))
     return {"case": case, "seconds": time.monotonic() - began, "peak_bytes": peak, "told": told, **record}
@@ -95,6 +103,12 @@ def _watched(
         with suppress(subprocess.TimeoutExpired):
             process.wait(LOOK)
     return peak, True
+
+
+def _has_all_it_may(process: subprocess.Popen[bytes], limit: int | None) -> bool:
+    """Whether a process that is still there can have no more memory, but for what is too little to use."""
+    data = memory_figure("VmData", process.pid)
+    return limit is not None and data is not None and data > (limit << 20) - NEAR
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -59,6 +59,9 @@ class Memory(Experiment):
             ),
         ]
 
+    def seconds(self, case: Case, options: argparse.Namespace) -> float:
+        return 30.0 if case.get("capacity") == QUICK_CAPACITY else super().seconds(case, options)
+
     def title(self, case: Case) -> str:
         title = CONTENDERS[case["contender"]].title
         return f"{title}, {case['limit']} MiB" if "limit" in case else f"{title}, {case['numbers']:,} numbers"
