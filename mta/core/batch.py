@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from mta.core.folds import join_results, take, window_folds
+from mta.core.folds import take, window_folds
 from mta.core.forest import Piece
 from mta.core.heads import Heads, LimitHeads, PredicateHeads
 from mta.core.limits import Limits
 from mta.core.outcome import Batch, Outcome
 from mta.core.page import Pyramid
 from mta.core.stack import Leaves
-from mta.core.states import NOTHING, ColumnLayout, Run
+from mta.core.states import NOTHING, ColumnLayout, Lowered, Run
 from mta.core.tree import Tree
 
 
@@ -38,10 +38,10 @@ def slide(tree: Tree, limits: Limits, batch: Batch) -> Outcome | None:
     if seeing:
         walk.go(states, seeing)
         if seeing == count:
-            return Outcome(join_results(walk.results), walk.head, walk.oldest, walk.stack, walk.younger)
+            return Outcome(layout.lower_all(walk.answers), walk.head, walk.oldest, walk.stack, walk.younger)
     firsts = heads.in_batch(seeing)
     folds = window_folds(layout, states, firsts, seeing)
-    results = join_results([*walk.results, layout.lower(folds)])
+    results = layout.lower_all([*walk.answers, layout.lowered(folds)])
     first, last = int(firsts[-1]), layout.length(folds) - 1
     return Outcome(results, base + first, batch.time(first), None, layout.at(folds, last))
 
@@ -91,7 +91,7 @@ class _Walk:
         self._so_far: Any = NOTHING
         self.head = tree.head
         self.oldest = tree.oldest
-        self.results: list[Any] = []
+        self.answers: list[Lowered] = []
 
     @property
     def younger(self) -> Any:
@@ -116,7 +116,7 @@ class _Walk:
         """The results of some rows, whose windows hold an older part each and the rows up to them."""
         layout = self._tree.layout
         prefixes = layout.prefixes(states)
-        self.results.append(layout.lower(layout.combine(older, prefixes)))
+        self.answers.append(layout.lowered(layout.combine(older, prefixes)))
         self._so_far = layout.join(self._so_far, layout.at(prefixes, layout.length(prefixes) - 1))
 
     def _before_any_leaves(self, states: Run, stop: int) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mta.core.states import NOTHING, Layout, Run
-from mta.monoids.base import Array, joined
+from mta.monoids.base import Array
 
 #: Windows shorter than this on average are cheaper in plain Python than in NumPy calls.
 SHORT_WINDOW = 24
@@ -71,12 +71,3 @@ def take(layout: Layout, run: Run, indices: Array | range, start: int = 0) -> Ru
     if int(indices[-1]) - start - first == count - 1 and bool((indices[1:] > indices[:-1]).all()):
         return layout.cut(run, first, first + count)
     return layout.take(run, indices - start if start else indices)
-
-
-def join_results(parts: list[Any]) -> Any:
-    """Results of consecutive rows as one array, or one mapping of arrays."""
-    if len(parts) == 1:
-        return parts[0]
-    if isinstance(parts[0], dict):
-        return {key: joined([part[key] for part in parts]) for key in parts[0]}
-    return joined(parts)

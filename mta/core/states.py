@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from mta.encoding.packing import pack, pack_entries
 from mta.inputs import batch_columns, batch_rows
@@ -22,6 +22,13 @@ NOTHING: Any = type("Nothing", (), {"__repr__": lambda _: "NOTHING", "__slots__"
 
 #: Below this length a scan in plain Python beats the fixed cost of NumPy's calls.
 SHORT = 24
+
+
+class Lowered(NamedTuple):
+    """Results of a run, and the columns that may be theirs too."""
+
+    results: Any
+    states: Columns
 
 
 class Layout(ABC):
@@ -101,8 +108,15 @@ class Layout(ABC):
         """Suffix aggregates of the run with one state (or NOTHING) behind it."""
 
     @abstractmethod
+    def lowered(self, states: Run) -> Lowered:
+        """One result an entry, in arrays that may be those of the states."""
+
+    def lower_all(self, parts: Sequence[Lowered]) -> Any:
+        """Results of consecutive runs: an array, or a mapping of arrays, that nobody else has."""
+        return join_results([part.results for part in parts])
+
     def lower(self, states: Run) -> Any:
-        """One result an entry: an array, or a mapping of arrays."""
+        return self.lower_all([self.lowered(states)])
 
     def join(self, older: Any, younger: Any) -> Any:
         """`combine` of two states, either of which may be NOTHING."""
@@ -200,8 +214,12 @@ class ColumnLayout(Layout):
     def suffixes(self, states: Run, seed: Any = NOTHING) -> Run:
         return self.followed_by(self.monoid.suffix_columns(states), seed)
 
-    def lower(self, states: Run) -> Any:
-        return own_results(self.monoid.lower_columns(states), states)
+    def lowered(self, states: Run) -> Lowered:
+        return Lowered(self.monoid.lower_columns(states), states)
+
+    def lower_all(self, parts: Sequence[Lowered]) -> Any:
+        # those that were joined are in new arrays
+        return own_results(super().lower_all(parts), parts[0].states if len(parts) == 1 else ())
 
     def shaped(self, states: Run) -> Any:
         """A run in the shape of a state, with a column in place of each number."""
@@ -302,12 +320,13 @@ class ObjectLayout(Layout):
             reverse.append(seed)
         return reverse
 
-    def lower(self, states: Run) -> Any:
+    def lowered(self, states: Run) -> Lowered:
         lower = self.monoid.lower
-        if not states:
-            nothing = lower(self.monoid.identity)
-            return dict.fromkeys(nothing, column_of([])) if isinstance(nothing, dict) else column_of([])
-        return result_array([lower(state) for state in states])
+        if states:
+            return Lowered(result_array([lower(state) for state in states]), ())
+        nothing = lower(self.monoid.identity)
+        empty = dict.fromkeys(nothing, column_of([])) if isinstance(nothing, dict) else column_of([])
+        return Lowered(empty, ())
 
 
 def layout_of(monoid: Monoid) -> Layout:
@@ -321,3 +340,12 @@ def result_array(results: Sequence[Any]) -> Any:
         if all(result.keys() == keys for result in results):
             return {key: column_of([result[key] for result in results]) for key in keys}
     return column_of(results)
+
+
+def join_results(parts: list[Any]) -> Any:
+    """Results of consecutive rows as one array, or one mapping of arrays."""
+    if len(parts) == 1:
+        return parts[0]
+    if isinstance(parts[0], dict):
+        return {key: joined([part[key] for part in parts]) for key in parts[0]}
+    return joined(parts)

@@ -12,8 +12,7 @@ from pyspark import TaskContext
 
 from mta import AmortizedMTA, LogMTA
 from mta.baselines import DABA
-from mta.core.folds import join_results
-from mta.core.states import layout_of
+from mta.core.states import join_results, layout_of
 from mta.monoids.base import Array
 from mta.policies import Policy
 from spark_integration.aggregates.predicates import without_nulls

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from reference import SUBJECTS, fold, same
 
 from mta import monoids
-from mta.core.folds import SHORT_WINDOW, join_results, window_folds
-from mta.core.states import layout_of
+from mta.core.folds import SHORT_WINDOW, window_folds
+from mta.core.states import join_results, layout_of
 
 
 def firsts_of(chance: Any, count: int, width: int) -> Any:
