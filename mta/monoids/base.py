@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from mta.monoids.columns import Array, Columns, column_of, joined, number, numeric_column, scan
@@ -151,7 +152,7 @@ class ColumnarMonoid(Monoid):
 
     def row(self, value: Any) -> Any:
         if self.fields:  # a window of plain elements calls check_row itself
-            inputs = tuple(required(value, field, self) for field in self.fields)
+            inputs = all_required(value, self.fields, self)
             return self.check_row(inputs[0] if self.arity == 1 else inputs)
         return self.check_row(value)
 
@@ -239,6 +240,14 @@ def row_columns(monoid: ColumnarMonoid, rows: Sequence[Any]) -> Columns:
         return (column_of(rows),)
     parts = zip(*rows, strict=True) if rows else ((),) * monoid.arity
     return tuple(column_of(part) for part in parts)
+
+
+def all_required(mapping: Any, fields: Sequence[str], monoid: Any) -> tuple[Any, ...]:
+    """Some fields of an element that is a mapping."""
+    if type(mapping) is dict:
+        with suppress(KeyError):
+            return tuple(map(mapping.__getitem__, fields))
+    return tuple(required(mapping, field, monoid) for field in fields)
 
 
 def required(mapping: Any, field: str, monoid: Any) -> Any:

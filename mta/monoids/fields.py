@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from mta.monoids.base import LOST, ColumnarMonoid, Monoid, required
@@ -59,6 +60,7 @@ class Fields(Monoid):
         self.invertible = all(monoid.invertible for monoid in monoids.values())
         self.identity = {name: monoid.identity for name, monoid in monoids.items()}
         self._combines = tuple((name, monoid.combine) for name, monoid in monoids.items())
+        self._lowers = tuple((name, monoid.lower) for name, monoid in monoids.items())
 
     def row(self, value: Any) -> Any:
         for monoid in self.monoids.values():
@@ -92,7 +94,7 @@ class Fields(Monoid):
         return LOST if any(part is LOST for part in left.values()) else left
 
     def lower(self, state: Any) -> Any:
-        return {name: monoid.lower(state[name]) for name, monoid in self.monoids.items()}
+        return {name: lower(state[name]) for name, lower in self._lowers}
 
     def pack(self, state: Any) -> Any:
         return {name: monoid.pack(state[name]) for name, monoid in self.monoids.items()}
@@ -122,6 +124,16 @@ class ColumnFields(Fields, ColumnarMonoid):
             parts.append((name, monoid, slice(start, stop), self._inputs_of(monoid)))
         #: name, monoid, its columns among all, its inputs among all
         self._parts = tuple(parts)
+        #: name, how a row is made a state, and its inputs out of those of all
+        self._lifts = tuple(
+            (name, monoid.lift_row, itemgetter(*indices)) for name, monoid, _, indices in self._parts
+        )
+        #: how inputs are checked, and which
+        self._checks = tuple(
+            (monoid.check_row, itemgetter(*indices), indices)
+            for _, monoid, _, indices in self._parts
+            if not isinstance(monoid, Count)
+        )
 
     def row(self, value: Any) -> Any:
         return ColumnarMonoid.row(self, value)
@@ -133,19 +145,18 @@ class ColumnFields(Fields, ColumnarMonoid):
         if self._counts_only:
             return 1
         inputs = self._split(row)
-        for _, monoid, _, indices in self._parts:
-            if isinstance(monoid, Count):
+        for check, read, indices in self._checks:
+            checked = check(read(inputs))
+            if len(indices) == 1:
+                inputs[indices[0]] = checked
                 continue
-            checked = monoid.check_row(self._joined(inputs, indices))
-            for index, value in zip(indices, checked if len(indices) > 1 else (checked,), strict=True):
+            for index, value in zip(indices, checked, strict=True):
                 inputs[index] = value
-        return self._joined(inputs, range(self.arity))
+        return inputs[0] if self.arity == 1 else tuple(inputs)
 
     def lift_row(self, row: Any) -> Any:
         inputs = self._split(row)
-        return {
-            name: monoid.lift_row(self._joined(inputs, indices)) for name, monoid, _, indices in self._parts
-        }
+        return {name: lift(read(inputs)) for name, lift, read in self._lifts}
 
     def check_columns(self, inputs: Columns) -> Columns:
         if self._counts_only:
@@ -222,10 +233,6 @@ class ColumnFields(Fields, ColumnarMonoid):
         if not isinstance(row, (tuple, list)) or len(row) != self.arity:
             raise TypeError(f"{self!r} takes a tuple of {self.arity} inputs, got {row!r}")
         return list(row)
-
-    @staticmethod
-    def _joined(inputs: Sequence[Any], indices: Sequence[int]) -> Any:
-        return inputs[indices[0]] if len(indices) == 1 else tuple(inputs[index] for index in indices)
 
     @staticmethod
     def _chained(parts: Any) -> Columns:

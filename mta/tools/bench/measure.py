@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -89,6 +91,20 @@ def interleaved(
             work = contenders[name](repetition)
             timings[name].add(*timed(work))
         yield repetition
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """What there is by now is not looked at by the garbage collector.
+
+    Else whoever allocates pays for looking at what all contenders hold.
+    """
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def resident() -> int:
