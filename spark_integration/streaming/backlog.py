@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from mta.encoding import packing
-from mta.encoding.untrusted import fields, raw, real, whole
+from mta.encoding.untrusted import Malformed, fields, raw, real, whole
 from spark_integration.streaming.bucket.documents import Documents, Place, place_of
 from spark_integration.streaming.schema import RowSchema, concatenated
 from spark_integration.streaming.sorting import MemoryRun, Order, Run, merged
@@ -25,6 +25,9 @@ INLINE, TABLE = 16 << 10, 8 << 10
 
 #: Rows of a document, and rows that are held in memory before they become documents.
 DOCUMENT_ROWS, HELD_ROWS = 1 << 14, 1 << 17
+
+#: More rows than a document has.
+_MOST_ROWS = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -72,11 +75,12 @@ class Backlog:
             return
         table, inline = fields(saved, "the rows that wait", 2)
         if raw(inline, "the rows that wait"):
-            self._held.add(schema.read(inline))
+            self._held.add(self._timed(schema.read(inline)))
         if fields(table, "the documents of rows that wait") and type(table[0]) is int:
             self._table = place_of(table)
-            table = packing.unpack(documents.read([self._table])[0])
-        self._documents = [_document(each) for each in fields(table, "the documents of rows that wait")]
+            self._documents = documents.decoded(self._table, lambda data: _table(packing.unpack(data)))
+        else:
+            self._documents = _table(table)
 
     def __bool__(self) -> bool:
         return bool(self._held.rows or self._documents)
@@ -125,8 +129,23 @@ class Backlog:
             self._store_held()
 
     def load(self, document: Document) -> pa.RecordBatch:
-        (data,) = self._store.read([document.place])
-        return self._schema.read(data).slice(document.skip)
+        return self._store.decoded(document.place, lambda data: self._rows_of(document, data))
+
+    def _rows_of(self, document: Document, data: memoryview) -> pa.RecordBatch:
+        rows = self._timed(self._schema.read(data))
+        if rows.num_rows != document.skip + document.rows:
+            raise Malformed(f"{rows.num_rows} rows wait where there were {document.skip + document.rows}")
+        rows = rows.slice(document.skip)
+        times = self._order.times(rows)
+        if (times[0], times[-1]) != (document.first, document.last) or bool((times[1:] < times[:-1]).any()):
+            raise Malformed("rows that wait are not of their times, or not in the order of these")
+        return rows
+
+    def _timed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows that were read, which all have times."""
+        if self._order.timed(batch)[1] is not None:
+            raise Malformed("rows wait that have no time")
+        return batch
 
     # -- out --------------------------------------------------------------------------------------------
 
@@ -164,10 +183,17 @@ class Backlog:
             self._documents.append(Document(place, part.num_rows, times[0].item(), times[-1].item()))
 
 
+def _table(packed: Any) -> list[Document]:
+    return [_document(each) for each in fields(packed, "the documents of rows that wait")]
+
+
 def _document(packed: Any) -> Document:
     epoch, number, rows, first, last, skip = fields(packed, "a document of rows that wait", 6)
-    whole(skip, "the rows that were passed on", 0, whole(rows, "the rows of a document", 1) + skip)
-    return Document(place_of([epoch, number]), rows, real(first, "a time"), real(last, "a time"), skip)
+    whole(rows, "the rows of a document", 1, _MOST_ROWS)
+    whole(skip, "the rows that were passed on", 0, _MOST_ROWS)
+    if real(first, "a time") > real(last, "a time"):
+        raise Malformed(f"rows wait from {first} to {last}")
+    return Document(place_of([epoch, number]), rows, first, last, skip)
 
 
 class _Stored(Run):

@@ -134,7 +134,7 @@ def _checked(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
     try:
         batch = deserialized(data, schema)
         batch.validate(full=True)
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, EOFError, ValueError) as error:
         raise Malformed(f"rows are not of their schema: {error}") from error
     if batch.column(KEY).null_count:
         raise Malformed("rows are of no key")

@@ -5,33 +5,22 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext, suppress
 from typing import Any
 from unittest import mock
 
-import msgpack
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
-from simulated import Simulated, StateOfSpark
+from simulated import Simulated
 from stream_reference import assert_as_wanted, wanted_with_watermark, watermarks
 from streams import AGGREGATES, NUMBER, START, opened, seconds_of
 from test_streaming_buckets import SCHEMA, check_stored, make_files, small
 
 from mta import monoids
 from mta.durability.operations import collect
-from mta.encoding.untrusted import Malformed
 from mta.errors import WindowError
-from spark_integration.errors import RollingError
-from spark_integration.streaming import function
 from spark_integration.streaming.bucket import segments, table
-from spark_integration.streaming.bucket.codec import decode_block, encode_parts
-from spark_integration.streaming.bucket.directory import Directory
-from spark_integration.streaming.identity import decode_identity
 from spark_integration.streaming.packing import QUERY_KEY, pack
-from spark_integration.streaming.state import decode_state
-from spark_integration.streaming.storage import Place
 from stores import Store, StoreError, open_store
 
 HOW: dict[str, Any] = {
@@ -254,120 +243,7 @@ def test_keys_are_forgotten_by_the_clock_where_there_is_no_watermark() -> None:
         assert not stream.blobs()
 
 
-# -- bytes that nobody wrote ------------------------------------------------------------------------------
-
-
-def a_state(store: Store) -> tuple[Simulated, list[pa.Table]]:
-    """A stream whose states have keys, segments, windows of their own, and rows that wait."""
-    files = files_of(1)
-    stream = Simulated(SCHEMA, store, 1, buckets=2, **HOW)
-    for file, mark in zip(files, watermarks(files, 40_000), strict=False):
-        stream.play(file, mark)
-    return stream, files
-
-
-def call(stream: Simulated, store: Store, key: bytes, blob: bytes) -> list[Any]:
-    """One more call of the function with a state."""
-    state = StateOfSpark(blob, END, True)
-    place = Place("query", str(stream.run), stream.batch, 0)
-    shelf = mock.Mock(store=lambda *_: nullcontext(store))
-    empty = pd.DataFrame([], columns=["place", "packed"])
-    with mock.patch.object(Place, "here", return_value=place), mock.patch.object(function, "SHELF", shelf):
-        return list(function.StreamFunction(stream._stream)((key,), iter([empty]), state))  # type: ignore[arg-type]
-
-
-def hostile(rng: random.Random, value: Any, depth: int = 0) -> Any:
-    """The value with something in it that is another."""
-    if isinstance(value, list) and value and depth < 6 and rng.random() < 0.9:
-        place = rng.randrange(len(value))
-        return [*value[:place], hostile(rng, value[place], depth + 1), *value[place + 1 :]]
-    if isinstance(value, bytes) and value:
-        place = rng.randrange(len(value))
-        return rng.choice([value[:place], value[:place] + rng.randbytes(1) + value[place + 1 :], b""])
-    others = [
-        None,
-        -1,
-        0,
-        1 << 62,
-        -(1 << 63),
-        2**64 - 1,
-        1.5,
-        float("nan"),
-        "text",
-        b"bytes",
-        [],
-        {},
-        [[]],
-        True,
-    ]
-    return rng.choice(others)
-
-
-@pytest.mark.parametrize("inline", [True, False])
-def test_a_state_that_nobody_wrote_is_refused_in_plain_words(inline: bool) -> None:
-    """Whatever it is; or it is as good as one that was written, which nobody can tell."""
-    rng = random.Random(4)
-    with (
-        open_store(f"memory:{uuid.uuid4().hex}") as store,
-        mock.patch.object(table, "INLINE", 1 << 15 if inline else 200),
-    ):
-        stream, _ = a_state(store)
-        refused = 0
-        for key, (blob, _) in stream.states.items():
-            if key == QUERY_KEY:
-                continue
-            content = msgpack.unpackb(blob, strict_map_key=False)
-            for number in range(250):
-                changed = msgpack.packb(hostile(rng, content)) if number % 5 else hostile(rng, blob)
-                with suppress(RollingError, WindowError, StoreError):
-                    call(stream, store, key, changed)
-                    refused -= 1
-                refused += 1
-        assert refused > 200
-
-
-def test_a_record_of_the_query_that_nobody_wrote_is_refused() -> None:
-    rng = random.Random(5)
-    with open_store(f"memory:{uuid.uuid4().hex}") as store:
-        stream, _ = a_state(store)
-        blob, _ = stream.states[QUERY_KEY]
-        assert decode_identity(blob).parts["buckets"] == "2"
-        content, refused = msgpack.unpackb(blob), 0
-        for number in range(200):
-            changed = msgpack.packb(hostile(rng, content)) if number % 3 else hostile(rng, blob)
-            try:
-                decode_identity(changed)
-            except (RollingError, WindowError):
-                refused += 1
-        assert refused > 100
-
-
-def test_a_segment_that_nobody_wrote_is_refused() -> None:
-    rng = random.Random(6)
-    with open_store(f"memory:{uuid.uuid4().hex}") as store, mock.patch.object(table, "INLINE", 200):
-        stream, _ = a_state(store)
-        shape = function.Tools(stream._stream).shape
-        (blob, *_) = stream.blobs()
-        state = decode_state(blob, stream._stream.identity.fingerprint, "")
-        directory = Directory.decode(state.keys[1])
-        place = next(place for place in directory.places(directory.used) if place is not None)
-        name = f"{state.name}/{state.bucket}/rows"
-        key = next(
-            key
-            for key in store.list_keys("")
-            if key.startswith("{" + name) and key.endswith(f"{place[1]:016x}")
-        )
-        (data,) = store.get_many([key])
-        assert data is not None
-        content, refused = msgpack.unpackb(data[:-8], strict_map_key=False), 0
-        block = decode_block(data[:-8], shape)
-        assert encode_parts(block, [(0, len(block))]) == [data[:-8]]
-        for _ in range(300):
-            try:
-                decode_block(msgpack.packb(hostile(rng, content)), shape)
-            except Malformed:
-                refused += 1
-        assert refused > 150
+# -- packing ----------------------------------------------------------------------------------------------
 
 
 def test_what_comes_in_is_packed_by_bucket() -> None:

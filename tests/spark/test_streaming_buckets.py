@@ -246,6 +246,23 @@ def test_twenty_thousand_keys_are_as_in_a_batch_job() -> None:
         assert all(same(stream.rows[number][name], row[name]) for name in how["aggregates"])
 
 
+def test_equal_rows_are_not_all_in_the_state_though_they_take_no_bytes_there() -> None:
+    """Whichever keys come, the rows of a state are in memory."""
+    keys, rows = 32, 3000
+    with open_store(f"memory:{uuid.uuid4().hex}") as store:
+        stream = Simulated(
+            SCHEMA, store, 1, partition_by="k", order_by="o", rows=rows, buckets=1,
+            aggregates={"n": monoids.Count("x")},
+        )  # fmt: skip
+        stream.play(plain_file(1, np.repeat(np.arange(keys), rows), 0, first=0), 0)
+        stream.play(None, (START + 1) * 1000)
+        (blob,) = stream.blobs()
+        assert opened(blob, [store]).segments
+        stream.play(plain_file(1, np.arange(keys), 2, first=keys * rows), (START + 1) * 1000)
+        stream.play(None, END)
+        assert {row["n"] for number, row in stream.rows.items() if number >= keys * rows} == {rows}
+
+
 MOMENT = dt.datetime(2024, 3, 10, 7, 30)
 KEYS: dict[str, pa.Array] = {
     "boolean": pa.array([True, False, None]),

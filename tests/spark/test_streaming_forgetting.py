@@ -18,7 +18,7 @@ from test_streaming_buckets import check_stored, small
 
 from mta import monoids
 from mta.durability.operations import collect
-from spark_integration.streaming.bucket import table
+from spark_integration.streaming.bucket import segments, table
 from stores import Store, open_store
 
 END = (START + 360_000) * 1000
@@ -182,3 +182,67 @@ def test_thousands_of_long_windows_in_one_bucket_are_forgotten(come_back: bool) 
         nothing_is_left(stream, store)
         if come_back:
             assert {row["n"] for row in stream.rows.values() if row[NUMBER] >= len(ids) * 3} == {1}
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_silent_keys_whose_segments_are_written_again_are_forgotten_all_the_same(waits: bool) -> None:
+    """Each time they are, before the marks of their segments say that they are over."""
+    silent, rounds = 10, 130
+    how: dict[str, Any] = {
+        "partition_by": "k", "order_by": "o", "rows": 3, "aggregates": {"n": monoids.Count()},
+    }  # fmt: skip
+    first = seconds_of(0, [0] * silent, k=np.arange(silent))
+    with (
+        open_store(f"memory:{uuid.uuid4().hex}") as store,
+        mock.patch.object(table, "INLINE", 100),
+        mock.patch.object(table, "SPREAD", 1),
+        mock.patch.object(segments, "BYTES", 60),
+    ):
+        stream = Simulated(
+            first.schema, store, 1, forget_after="50 seconds", buckets=1, waits=waits, **how
+        )  # fmt: skip
+        stream.play(first, START * 1000)
+        for number in range(1, rounds):
+            file = seconds_of(silent + number, [number + 1], k=np.array([silent]))
+            stream.play(file, (START + number) * 1000)
+        (blob,) = stream.blobs()
+        assert opened(blob, [store]).segments <= 1
+
+
+@pytest.mark.parametrize("inline", [True, False])
+@pytest.mark.parametrize("page_size", [2, None])
+def test_keys_of_a_run_that_forgot_none_are_forgotten_by_a_later_one(
+    inline: bool, page_size: int | None
+) -> None:
+    """Where nobody looked at the clock, it counts from when somebody does; windows are long and short."""
+    silent = 40
+    how: dict[str, Any] = {
+        "partition_by": "k",
+        "order_by": ["o", NUMBER],
+        "rows": 5,
+        "aggregates": {"n": monoids.Count()},
+        "page_size": page_size,
+    }
+    file = seconds_of(0, [0] * 3 * silent, k=np.repeat(np.arange(silent), 3))
+    with (
+        open_store(f"memory:{uuid.uuid4().hex}") as store,
+        mock.patch.object(table, "INLINE", 1 << 15 if inline else 100),
+        mock.patch.object(segments, "BYTES", 60),
+    ):
+        stream = Simulated(file.schema, store, 1, buckets=1, waits=False, **how)
+        stream.play(file, START * 1000)
+        stream._forget_after = "20 seconds"
+        stream.start(file.schema)
+        for number in range(60):
+            one = seconds_of(3 * silent + number, [number + 1], k=np.array([silent]))
+            stream.play(one, (START + 1 + number) * 1000)
+        (blob,) = stream.blobs()
+        state = opened(blob, [store])
+        assert max(state.segments, state.keys_inline) == 1
+        assert len(state.stored) <= 2
+        back = seconds_of(4 * silent + number, [100] * silent, k=np.arange(silent))
+        stream.play(back, (START + 61) * 1000)
+        assert {row["n"] for row in stream.rows.values() if row[NUMBER] >= 4 * silent + number} == {1}
+        for later in range(60):
+            stream.play(None, END + 20_001 * later)
+        nothing_is_left(stream, store)

@@ -12,13 +12,14 @@ from mta.encoding import packing
 from mta.encoding.columns import decode_column, encode_column
 from mta.encoding.untrusted import Malformed, fields, raw, whole
 from mta.monoids.base import Array
+from spark_integration.partition.group import SHORT_WINDOW
 from spark_integration.streaming.bucket.block import DIGEST, LONG, Block, Shape, digests_of, joined
 
 #: Bytes of a number.
 _WORD = 8
 
-#: More keys than a block, and more rows than the window of one of them, can have.
-_MOST_KEYS, _MOST_ROWS = 1 << 24, 1 << 16
+#: More keys, and more rows, than a block has that was written as one.
+_MOST_KEYS, _MOST_ROWS = 1 << 24, 1 << 22
 
 
 def encode_block(block: Block) -> bytes:
@@ -83,7 +84,7 @@ def decode_parts(parts: Sequence[bytes | memoryview], shape: Shape) -> Block:
     contents = [fields(packing.unpack(part), "a block of keys", 8) for part in parts]
     whole_block = _end_to_end(contents, shape)
     return (
-        decode_content(whole_block, shape)
+        decode_content(whole_block, shape, None)
         if whole_block is not None
         else joined([decode_content(content, shape) for content in contents])
     )
@@ -132,7 +133,8 @@ def decode_block(data: bytes | memoryview, shape: Shape) -> Block:
     return decode_content(fields(packing.unpack(data), "a block of keys", 8), shape)
 
 
-def decode_content(content: list[Any], shape: Shape) -> Block:
+def decode_content(content: list[Any], shape: Shape, most: int | None = _MOST_ROWS) -> Block:
+    """`most` rows are taken, or any number where they are bytes as they stand."""
     count, digests, youngest, seen, counts, times, programs, long = content
     whole(count, "the number of keys", 0, _MOST_KEYS)
     if len(raw(digests, "the digests")) != count * DIGEST:
@@ -141,9 +143,11 @@ def decode_content(content: list[Any], shape: Shape) -> Block:
     if count > 1 and not (keys[1:] > keys[:-1]).all():
         raise Malformed("the keys are not in the order of their digests")
     lengths = _whole_column(counts, count)
-    if count and (int(lengths.min()) < LONG or int(lengths.max()) > _MOST_ROWS):
+    if count and (int(lengths.min()) < LONG or int(lengths.max()) > SHORT_WINDOW):
         raise Malformed(f"windows have from {lengths.min()} to {lengths.max()} rows")
     rows = int(np.maximum(lengths, 0).sum())
+    if most is not None and rows > most:
+        raise Malformed(f"the windows of {count} keys have {rows} rows")
     if (times is None) == shape.timed:
         raise Malformed("the times of rows are there and should not be, or the other way round")
     packed = fields(programs, "the programs", len(shape.programs))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import xxhash
@@ -35,6 +35,8 @@ Range = tuple[int, int, int]
 
 #: More documents than a state can name.
 _MOST = 1 << 20
+
+T = TypeVar("T")
 
 MakeHold = Callable[[str, int, Version | None], AttemptHold]
 
@@ -85,6 +87,17 @@ class Documents:
                 raise PageCorrupt(f"rows of this query are damaged in {self._store!r} (key {key!r})")
             found.append(memoryview(data)[:-8])
         return found
+
+    def decoded(self, place: Place, decode: Callable[[memoryview], T]) -> T:
+        """What a document says; PageCorrupt where `decode` finds it malformed."""
+        (data,) = self.read([place])
+        try:
+            return decode(data)
+        except Malformed as error:
+            raise PageCorrupt(
+                f"rows of this query are damaged in {self._store!r} (key {self._key(place)!r}), though their "
+                f"checksum is right: {error}"
+            ) from error
 
     def write(self, contents: Sequence[bytes]) -> list[Place]:
         if not contents:
@@ -172,7 +185,7 @@ def _unpack_places(packed: Any) -> list[Place]:
     found: list[Place] = []
     for each in fields(packed, "the documents to be deleted"):
         epoch, count, data = fields(each, "the documents of an epoch", 3)
-        size = 8 * whole(count, "how many documents there are", 0, _MOST)
+        size = 8 * whole(count, "how many documents there are", 0, _MOST - len(found))
         try:
             steps = zlib.decompressobj().decompress(raw(data, "the numbers of documents"), size + 1)
         except zlib.error as error:

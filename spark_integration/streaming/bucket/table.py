@@ -16,8 +16,9 @@ from spark_integration.streaming.bucket.directory import Directory, Segment
 from spark_integration.streaming.bucket.documents import Documents, Place, Range
 from spark_integration.streaming.bucket.segments import most_bytes, pieces
 
-#: Bytes of keys that stand in the state itself.
-INLINE = 36 << 10
+#: Bytes of keys that stand in the state itself, and rows of them: equal ones take next to no bytes there, and
+#: all rows of a state are in memory whichever keys come.
+INLINE, INLINE_ROWS = 36 << 10, 1 << 16
 
 #: Segments of silent keys are found out within this part of the time after which a key is over.
 SHARE = 64
@@ -71,11 +72,19 @@ class KeyTable:
             return
         try:
             found = decode_parts(self._documents.read(places), self._shape)
+            self._check_ranges(found, segments)
         except Malformed as error:
             raise PageCorrupt(
                 f"a segment of {self._documents.name!r} is damaged, though its checksum is right: {error}"
             ) from error
         self.block = joined([self.block, found]) if len(self.block) else found
+
+    def _check_ranges(self, found: Block, segments: Array) -> None:
+        """Keys that were read are those of the segments that were asked for, each once."""
+        if not np.isin(self._directory.of(found.hashes), segments).all():
+            raise Malformed("it has keys of another segment")
+        if not (found.digests[1:] > found.digests[:-1]).all():
+            raise Malformed("it has keys that another segment has too")
 
     def put(self, block: Block) -> None:
         """Keys as they are now; their segments are loaded."""
@@ -125,8 +134,16 @@ class KeyTable:
 
     def _times(self, block: Block) -> Array:
         """What `least` counts from."""
-        # keys of runs that did not look at the clock are never over
         return np.where(block.seen > 0, block.seen, np.inf) if self._by_clock else block.youngest
+
+    def see(self, clock: int | None) -> None:
+        """The time of loaded keys of runs that did not look at the clock counts from now on."""
+        if not self._by_clock or clock is None:
+            return
+        unseen = self.block.seen == 0
+        if unseen.any():
+            self._changed.append(self.block.hashes[unseen])
+            self.block = replace(self.block, seen=np.where(unseen, clock, self.block.seen))
 
     def drop_old(self, clock: float | None) -> None:
         """Drops segments of which all keys are over, unread; loads a few of those with long windows."""
@@ -169,10 +186,12 @@ class KeyTable:
         if self._inline and not self._changed:
             return [encode_block(self.block) if len(self.block) else None, None, []]
         unread = self._directory.used
-        if self._inline or bool(self._loaded[unread].all()):
+        # halfway back, so that it does not go to and fro
+        half = 1 if self._inline else 2
+        fits = int(self.block.rows.sum()) <= INLINE_ROWS // half
+        if fits and (self._inline or bool(self._loaded[unread].all())):
             data = encode_block(self.block)
-            # halfway back, so that it does not go to and fro
-            if len(data) <= (INLINE if self._inline else INLINE // 2):
+            if len(data) <= INLINE // half:
                 self._documents.drop(self._places(self._directory.used))
                 self._inline, self._directory = True, Directory.whole()
                 return [data if len(self.block) else None, None, []]
@@ -182,8 +201,6 @@ class KeyTable:
     def _write(self, clock: float | None) -> None:
         """Writes the segments of keys that have changed."""
         directory = self._directory
-        if not self._inline:
-            self._refresh()
         changed = np.unique(np.concatenate([np.zeros(0, dtype=np.uint64), *self._changed]))
         touched = np.zeros(1, dtype=np.int64) if self._inline else directory.of(changed)
         self._documents.drop(self._places(touched))
@@ -223,9 +240,14 @@ class KeyTable:
             self._marks.pop()
         self._marks.append((self._documents.next, max(times)))
 
-    def _refresh(self) -> None:
-        """Has the oldest segments written again, where their numbers are far behind."""
+    def refresh(self) -> None:
+        """Has the oldest segments written again, where their numbers are far behind.
+
+        Whoever asks which keys are over does it behind this: segments that are written again are young.
+        """
         directory = self._directory
+        if self._inline:
+            return
         far = directory.span > SPREAD * (len(directory.used) + INLINE // 512)
         if far or len(directory.ranges) > EPOCHS:
             oldest = directory.oldest(SPREAD)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from mta.durability.attempts import AttemptHold, retire
 from mta.durability.manifest import Version
 from mta.encoding.packing import unpack
-from mta.encoding.untrusted import Malformed, fields, text
+from mta.encoding.untrusted import Malformed, fields, shown, text
 from mta.monoids.base import Array
 from spark_integration.partition.chunks import Chunk
 from spark_integration.partition.task import run
@@ -189,12 +189,21 @@ class BucketTask:
 
     def _retired(self) -> list[str]:
         """Their names, by the state."""
-        names: Any = self._state.retired
-        if names and type(names[0]) is int:
-            places = [place_of(names)]
-            names = unpack(self._documents.read(places)[0])
-            self._documents.drop(places)
-        return [text(each, "the name of a window") for each in fields(names, "windows that ended")]
+        names = self._state.retired
+        if not names or type(names[0]) is not int:
+            return self._names(names)
+        place = place_of(names)
+        found = self._documents.decoded(place, lambda data: self._names(unpack(data)))
+        self._documents.drop([place])
+        return found
+
+    def _names(self, names: Any) -> list[str]:
+        """Whatever damage they have, no window of another query is among them."""
+        found = [text(each, "the name of a window") for each in fields(names, "windows that ended")]
+        for each in found:
+            if not each.startswith(f"{self._state.name}/"):
+                raise Malformed(f"{shown(each)} is no window of this query")
+        return found
 
     def _retire(self, names: list[str]) -> list[Range]:
         """Puts names into the state, or into a document, which is then live."""
@@ -214,6 +223,8 @@ class BucketTask:
         self._windows.finish()
         # now that all rows up to the watermark are out, which may have seen those of before
         self._table.drop_old(self._clock)
+        self._table.refresh()
+        self._table.see(self._clock)
         self._table.load(np.concatenate([_NONE, *(digests for digests, _ in self._expected)]))
         self._windows.forget(self._table.over(self._clock))
         # keys that are over until here begin anew with the rows that came
