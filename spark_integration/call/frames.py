@@ -98,51 +98,57 @@ def _clock_of_differences(order: str, kind: sql.DataType) -> Clock:
     return clock_of(order, kind)
 
 
-def clock_of(order: str, kind: sql.DataType) -> Clock:
+def clock_of(order: str, kind: sql.DataType, whose: str = "a window in time") -> Clock:
+    """How a column becomes times; `whose` they are is for the error."""
     if isinstance(kind, (sql.TimestampType, sql.TimestampNTZType, sql.DateType, sql.IntegralType)):
         return "whole"
     if isinstance(kind, (sql.DoubleType, sql.FloatType)):
         return "real"
     hint = "; cast it to double or bigint" if isinstance(kind, sql.DecimalType) else ""
     raise UnsupportedColumn(
-        f"order_by={order!r} is of type {kind.simpleString()}, and a window in time takes timestamp, "
+        f"order_by={order!r} is of type {kind.simpleString()}, and {whose} takes timestamp, "
         f"timestamp_ntz, date, a whole number or double{hint}"
     )
 
 
-def span_of(window: Any, closed: Closed, order: str, kind: sql.DataType) -> float:
-    """The length of a window in the unit of the order column: microseconds, days, or its own."""
+def span_of(window: Any, closed: Closed, order: str, kind: sql.DataType, argument: str = "window") -> float:
+    """The length of a window in the unit of the order column: microseconds, days, or its own.
+
+    `argument` is what has it, for errors.
+    """
     if isinstance(window, (str, timedelta)):
-        length = _from_text(window) if isinstance(window, str) else _from_timedelta(window)
-        span = _in_unit(window, length, order, kind)
+        length = _from_text(window, argument) if isinstance(window, str) else _from_timedelta(window)
+        span = _in_unit(window, length, order, kind, argument)
     elif isinstance(window, Real) and not isinstance(window, bool):
         if not math.isfinite(window):
-            raise RollingError(f"window= must be finite, got {window!r}")
+            raise RollingError(f"{argument}= must be finite, got {window!r}")
         span = Fraction(int(window) if isinstance(window, Integral) else float(window))
     else:
-        raise RollingError(f'window= is a text such as "90 days", a timedelta or a number, got {window!r}')
+        raise RollingError(
+            f'{argument}= is a text such as "90 days", a timedelta or a number, got {window!r}'
+        )
     if span <= 0:
-        raise RollingError(f"window= must be longer than 0, got {window!r}")
+        raise RollingError(f"{argument}= must be longer than 0, got {window!r}")
     if clock_of(order, kind) == "real":
         return float(span)
     # between whole times, the next whole length is the same window
     return math.floor(span) if closed == "both" else math.ceil(span)
 
 
-def _in_unit(window: Any, length: Fraction, order: str, kind: sql.DataType) -> Fraction:
+def _in_unit(window: Any, length: Fraction, order: str, kind: sql.DataType, argument: str) -> Fraction:
     if isinstance(kind, (sql.TimestampType, sql.TimestampNTZType)):
         if length.denominator != 1:
-            raise RollingError(f"window={window!r} is not a whole number of microseconds")
+            raise RollingError(f"{argument}={window!r} is not a whole number of microseconds")
         return length
     if isinstance(kind, sql.DateType):
         if length % _DAY:
             raise RollingError(
-                f"window={window!r} is not a whole number of days, and order_by={order!r} is a date"
+                f"{argument}={window!r} is not a whole number of days, and order_by={order!r} is a date"
             )
         return length / _DAY
     raise RollingError(
-        f"window={window!r} is a length of time, and order_by={order!r} is of type {kind.simpleString()}: "
-        "give a number in its unit"
+        f"{argument}={window!r} is a length of time, and order_by={order!r} is of type "
+        f"{kind.simpleString()}: give a number in its unit"
     )
 
 
@@ -150,7 +156,7 @@ def _from_timedelta(window: timedelta) -> Fraction:
     return Fraction(window // timedelta(microseconds=1))
 
 
-def _from_text(window: str) -> Fraction:
+def _from_text(window: str, argument: str) -> Fraction:
     text = window.strip().lower()
     text = text.removeprefix("interval").strip()
     total, rest = Fraction(0), text
@@ -158,20 +164,20 @@ def _from_text(window: str) -> Fraction:
         match = _PART.match(rest)
         if match is None:
             raise RollingError(
-                f'window={window!r} is not a length of time such as "90 days" or "1 hour 30 minutes"'
+                f'{argument}={window!r} is not a length of time such as "90 days" or "1 hour 30 minutes"'
             )
         number, unit = match.groups()
         unit = _SHORT.get(unit) or _SHORT.get(unit.removesuffix("s")) or unit.removesuffix("s")
         if unit in ("month", "quarter", "year"):
-            raise RollingError(f"window={window!r}: a {unit} has no fixed length; give days")
+            raise RollingError(f"{argument}={window!r}: a {unit} has no fixed length; give days")
         if unit == "m":
-            raise RollingError(f"window={window!r}: m may be minutes or months; write min, or give days")
+            raise RollingError(f"{argument}={window!r}: m may be minutes or months; write min, or give days")
         if unit not in _MICROSECONDS:
             known = ", ".join(f"{name}s" for name in _MICROSECONDS)
             short = ", ".join(_SHORT)
-            raise RollingError(f"window={window!r}: unknown unit {match[2]!r} (known: {known}; {short})")
+            raise RollingError(f"{argument}={window!r}: unknown unit {match[2]!r} (known: {known}; {short})")
         total += Fraction(number) * _MICROSECONDS[unit]
         rest = rest[match.end() :].strip()
     if not text:
-        raise RollingError(f"window={window!r} is empty")
+        raise RollingError(f"{argument}={window!r} is empty")
     return total

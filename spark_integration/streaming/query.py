@@ -112,7 +112,7 @@ def stream_plan(
     _check_durable(plan.store, several_processes)
     buckets = _checked_buckets(buckets)
     order = plan.order[0]
-    clock = clock_of(order.name, order.type)
+    clock = clock_of(order.name, order.type, "a stream, which tells by it what is late,")
     for other in plan.order[1:]:
         if isinstance(other.type, (sql.StructType, sql.ArrayType, sql.MapType, sql.VariantType)):
             raise RollingError(
@@ -122,9 +122,9 @@ def stream_plan(
     forgets = None
     if forget_after is not None:
         if waits:
-            forgets = span_of(forget_after, "both", order.name, order.type)
+            forgets = span_of(forget_after, "both", order.name, order.type, "forget_after")
         else:
-            forgets = span_of(forget_after, "both", "the clock", sql.TimestampType())
+            forgets = span_of(forget_after, "both", "the clock", sql.TimestampType(), "forget_after")
         span = _span(plan)
         if waits and span is not None and forgets < span:
             raise RollingError(

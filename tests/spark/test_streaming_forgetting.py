@@ -18,6 +18,7 @@ from test_streaming_buckets import check_stored, small
 
 from mta import monoids
 from mta.durability.operations import collect
+from spark_integration.errors import RollingError
 from spark_integration.streaming.bucket import segments, table
 from stores import Store, open_store
 
@@ -246,3 +247,26 @@ def test_keys_of_a_run_that_forgot_none_are_forgotten_by_a_later_one(
         for later in range(60):
             stream.play(None, END + 20_001 * later)
         nothing_is_left(stream, store)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"forget_after": "1 year"}, "forget_after='1 year': a year has no fixed length; give days"),
+        ({"forget_after": "0 seconds", "waits": False}, "forget_after= must be longer than 0"),
+        ({"forget_after": "1.5 us"}, "forget_after='1.5 us' is not a whole number of microseconds"),
+        ({"order_by": "s"}, "order_by='s' is of type string, and a stream, which tells by it what is late,"),
+    ],
+)
+def test_what_is_wrong_with_a_call_is_told_of_the_argument_that_has_it(
+    changed: dict[str, Any], message: str
+) -> None:
+    schema = seconds_of(0, [0], k=["a"], s=["a"]).schema
+    how: dict[str, Any] = {
+        "partition_by": "k",
+        "order_by": "o",
+        "rows": 2,
+        "aggregates": {"n": monoids.Count()},
+    }
+    with open_store("memory:") as store, pytest.raises(RollingError, match=message):
+        Simulated(schema, store, 1, **how | changed)
