@@ -163,15 +163,22 @@ class _Bench:
                     unit,
                     reference="where these are all" if compared else None,
                     ratio=costs[subject] / alone if compared and alone else None,
-                    target=AT_MOST if compared and not setting.quick else None,
+                    target=AT_MOST if compared and keys == counts[-1] and not setting.quick else None,
                     note=f"{costs[subject] / come * 1e6:.0f} µs a key" if unit == "s" else "",
                 )
         for (come, keys), costs in found.items():
             section.add("memory of a worker", f"{come:,} of {keys:,}", costs["memory"], "bytes")
-        many = [costs["memory"] for (_, keys), costs in found.items() if keys >= counts[1]]
-        grown = max(many) - min(many)
         target = None if setting.quick else MEMORY
-        section.add("memory of a worker", f"more, from {counts[1]:,} keys on", grown, "bytes", target=target)
+        least, most = counts[1], counts[-1]
+        for (come, keys), costs in found.items():
+            if keys == most:
+                section.add(
+                    "memory of a worker",
+                    f"{come:,} of {keys:,}, more than {least:,} of {least:,}",
+                    costs["memory"] - found[least, least]["memory"],
+                    "bytes",
+                    target=target if most > least else None,
+                )
         return section
 
     def _of_known(
