@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from pathlib import Path
 
 
 def size(text: str) -> int:
@@ -21,3 +23,15 @@ def count(text: str) -> int:
     if found < 1:
         raise argparse.ArgumentTypeError(f"expected 1 or more, got {text!r}")
     return found
+
+
+def directory_with(pattern: str, what: str) -> Callable[[str], Path]:
+    """A directory that is known by a file in it."""
+
+    def directory(text: str) -> Path:
+        found = Path(text).resolve()
+        if not any(found.glob(pattern)):
+            raise argparse.ArgumentTypeError(f"expected {what}, with {pattern} in it, got {text!r}")
+        return found
+
+    return directory

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mta.tools.needs import NotInstalled, need
-from mta.tools.options import count, size
+from mta.tools.options import count, directory_with, size
 
 #: What `mta experiment all` goes by.
 EVERY = "all"
@@ -63,8 +63,19 @@ def _spark_memory(parser: Any) -> None:
     parser.add_argument("--seconds", type=count, metavar="N", help="time limit of each run")
 
 
-#: Experiments with options of their own. They are here, and not with the experiment, which needs Spark.
-OPTIONS: dict[str, Callable[[Any], None]] = {"spark-memory": _spark_memory}
+def _rivals(parser: Any) -> None:
+    parser.add_argument(
+        "--swag", metavar="DIR", type=directory_with("cpp/src/*.hpp", "a checkout"),
+        help="a checkout of IBM/sliding-window-aggregators: its C++ is compiled and measured too",
+    )  # fmt: skip
+    parser.add_argument(
+        "--flink", metavar="DIR", type=directory_with("lib/flink-dist*.jar", "a distribution of Flink"),
+        help="a distribution of Flink; by default that of apache-flink-libraries, if it is installed",
+    )  # fmt: skip
+
+
+#: Experiments with options of their own. They are here, and not with the experiment, which may need Spark.
+OPTIONS: dict[str, Callable[[Any], None]] = {"rivals": _rivals, "spark-memory": _spark_memory}
 
 
 def _run(options: argparse.Namespace) -> int:

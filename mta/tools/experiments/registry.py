@@ -65,7 +65,7 @@ ENTRIES = {
     ),
     "rivals": Entry(
         "rivals.experiment",
-        "ours, polars, pandas, DuckDB, Spark, river, by the window: time, memory, state",
+        "ours, polars, pandas, DuckDB, Spark, Flink, river, C++, by the window: time, memory, state",
     ),
     "spark-memory": Entry(
         "spark_memory.experiment",

@@ -3,55 +3,47 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mta import AmortizedMTA, monoids, policies
-from mta.monoids.base import Array
 from mta.tools.bench.contents import contents, discarded
 from mta.tools.bench.engine import rivals
 from mta.tools.bench.measure import resident
 from mta.tools.experiments.experiment import Row
 from mta.tools.experiments.paper.contenders import store_of
-
-#: Rows that come at a time, where they come in batches.
-BATCH = 1 << 16
+from mta.tools.experiments.rivals.values import values_of
 
 #: What a contender measures, of a number of rows and of a window.
-Measure = Callable[[int, int], Row]
+Measure = Callable[..., Row]
 
 
 class Contender(NamedTuple):
     title: str
+    #: gets the place too where there has to be one
     measure: Measure
-    #: the largest window that it gets, and the most rows
-    window: int
+    #: the windows that it gets, and the most rows
+    sizes: tuple[int, ...]
     rows: int
     #: what has to be installed
     package: str = ""
+    #: what has to be in some directory: a key of the places
+    place: str = ""
+    #: what else is not there and has to be
+    lacks: Callable[[], str | None] = lambda: None
 
-    def is_there(self) -> bool:
-        return not self.package or importlib.util.find_spec(self.package) is not None
-
-
-def values_of(rows: int) -> Iterator[Array]:
-    """The numbers, a batch at a time: always the same, and none twice."""
-    rng = np.random.default_rng(9)
-    for start in range(0, rows, BATCH):
-        yield rng.random(min(BATCH, rows - start))
-
-
-def last_of(rows: int, window: int) -> float:
-    """What the last row's result has to be."""
-    batches, start, found = values_of(rows), 0, -np.inf
-    for batch in batches:
-        inside = batch[max(0, rows - window - start) :]
-        found = max(found, float(inside.max(initial=-np.inf)))
-        start += len(batch)
-    return found
+    def missing(self, places: Mapping[str, Path | None]) -> str | None:
+        """Why it cannot run here."""
+        if self.package and importlib.util.find_spec(self.package) is None:
+            return f"{self.package} is not installed"
+        if self.place and places.get(self.place) is None:
+            return f"no --{self.place} DIRECTORY"
+        return self.lacks()
 
 
 def ours(store: str) -> Measure:
@@ -76,6 +68,21 @@ def ours(store: str) -> Measure:
                 }  # fmt: skip
 
     return measure
+
+
+def pushed(rows: int, window: int) -> Row:
+    """By `push`, in memory: one number at a time, as structures get theirs that know no batches."""
+    with discarded(AmortizedMTA(monoids.Max(), policies.TimeWindow(window))) as sliding:
+        before, spent, times, result = resident(), 0.0, itertools.count(), 0.0
+        push = sliding.push
+        for values in values_of(rows):
+            numbers = values.tolist()
+            began = time.perf_counter()
+            for value, at in zip(numbers, times, strict=False):
+                result = push(value, at)
+            spent += time.perf_counter() - began
+        held = resident() - before
+    return {"seconds": spent, "last": result, "held_bytes": held, "stored_bytes": 0}
 
 
 def frame(make: Callable[..., rivals.Rolling]) -> Measure:
