@@ -315,3 +315,30 @@ def test_keys_of_every_type_are_told_apart(inline: bool) -> None:
             before = number // rows * of_a_key + (number % rows) % of_a_key + 1
             assert n == min(5, before), (name, number)
         assert len(found) == 6 * rows
+
+
+@pytest.mark.parametrize("share", [0.05, 0.4])
+def test_segments_are_no_more_than_a_state_has_room_for(share: float) -> None:
+    """Large ones, of micro-batches in which all keys come, are halved when a few come, but not too often."""
+    rng = np.random.default_rng(1)
+    keys, rows = 3000, 0
+    with (
+        open_store(f"memory:{uuid.uuid4().hex}") as store,
+        mock.patch.object(segments, "MANY", 60),
+        mock.patch.object(segments, "MOST", 90),
+        mock.patch.object(table, "INLINE", 1000),
+    ):
+        stream = Simulated(
+            SCHEMA, store, 1, partition_by="k", order_by="o", rows=2, buckets=1,
+            aggregates={"n": monoids.Count(), "last": monoids.Last("i")},
+        )  # fmt: skip
+        found = []
+        for number in range(12):
+            come = keys if number % 6 == 0 else int(share * keys)
+            file = plain_file(number, rng.choice(keys, come, replace=False), number, first=rows)
+            stream.play(file, (START + number - 1) * 1000)
+            found.append(check_stored(store, stream.blobs()))
+            rows += come
+        assert 20 < max(found) <= 90
+        stream.play(None, END)
+        assert len(stream.rows) == rows

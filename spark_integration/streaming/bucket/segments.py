@@ -18,8 +18,9 @@ BYTES, DENSE_BYTES = 192, 8 << 10
 #: The last hash there is.
 _LAST = (1 << 64) - 1
 
-#: So many segments go into the state of a bucket; from here on they get larger instead of more.
-MANY = 8192
+#: From so many segments in the state of a bucket on they get larger instead of more, of which it has room for
+#: so many.
+MANY, MOST = 8192, 12_288
 
 
 class Piece(NamedTuple):
@@ -40,15 +41,28 @@ def most_bytes(segments: int, *, dense: bool) -> float:
     return max(DENSE_BYTES if dense else 0, BYTES * max(1.0, segments / MANY) ** 3)
 
 
-def pieces(segments: Sequence[Segment], block: Block, most: float) -> list[Piece]:
-    """The keys in the ranges of some segments, anew as ranges that are neither too large nor too small."""
+def pieces(segments: Sequence[Segment], block: Block, most: float, others: int) -> list[Piece]:
+    """The keys in the ranges of some segments, anew as ranges that are neither too large nor too small.
+
+    Beside `others` they are not too many either, since large ones that are halved as few keys come would be.
+    """
     hashes, sizes = block.hashes, [0, *np.cumsum(_sizes(block)).tolist()]
+    room = max(MOST - others, len(segments))
+    most = max(most, sizes[-1] / room)
+    while True:
+        found = _pieces(segments, hashes, sizes, most)
+        if len(found) <= room:
+            return found
+        most *= 1.5
+
+
+def _pieces(segments: Sequence[Segment], hashes: Array, sizes: list[float], most: float) -> list[Piece]:
     found: list[Piece] = []
     firsts = np.searchsorted(hashes, np.array([each.start for each in segments], dtype=np.uint64)).tolist()
     inner = np.array([min(each.stop, _LAST) for each in segments], dtype=np.uint64)
     lasts = np.searchsorted(hashes, inner).tolist()
     for segment, first, last in zip(segments, firsts, lasts, strict=True):
-        last = len(block) if segment.stop > _LAST else last
+        last = len(hashes) if segment.stop > _LAST else last
         for piece in _halved(Piece(segment.start, segment.depth, first, last), hashes, sizes, most):
             found.append(piece)
             _join_neighbours(found, sizes, most / 2)

@@ -208,7 +208,8 @@ class KeyTable:
             return
         # few of the keys that are known did not come
         dense = 2 * len(changed) >= len(self.block) and 2 * len(touched) >= len(directory.used)
-        new = pieces(directory.segments(touched), self.block, most_bytes(len(directory), dense=dense))
+        most, others = most_bytes(len(directory), dense=dense), len(directory) - len(touched)
+        new = pieces(directory.segments(touched), self.block, most, others)
         bounds = [(piece.first, piece.last) for piece in new if piece.first < piece.last]
         written = iter(self._documents.write(encode_parts(self.block, bounds)))
         counts = self.block.counts
