@@ -342,3 +342,22 @@ def test_segments_are_no_more_than_a_state_has_room_for(share: float) -> None:
         assert 20 < max(found) <= 90
         stream.play(None, END)
         assert len(stream.rows) == rows
+
+
+@pytest.mark.parametrize("text", ["", "long enough to be looked at by itself"])
+def test_a_window_of_many_bytes_is_one_of_its_own_whatever_texts_it_has(text: str) -> None:
+    """Numbers count beside short texts."""
+    rng, rows = np.random.default_rng(1), 900
+    file = plain_file(1, np.zeros(rows, dtype=np.int64), 0, first=0)
+    columns = {"i": rng.integers(-(2**50), 2**50, rows), "x": rng.random(rows), "s": [text] * rows}
+    for name, values in columns.items():
+        file = file.set_column(file.column_names.index(name), name, pa.array(values))
+    with open_store(f"memory:{uuid.uuid4().hex}") as store:
+        stream = Simulated(
+            SCHEMA, store, 1, partition_by="k", order_by="o", rows=rows, buckets=1,
+            aggregates={name: AGGREGATES[name] for name in ("sum_i", "max_x", "last_s")},
+        )  # fmt: skip
+        stream.play(file, 0)
+        stream.play(None, START * 1000)
+        (blob,) = stream.blobs()
+        assert opened(blob, [store]).versions

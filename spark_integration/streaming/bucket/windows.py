@@ -79,12 +79,11 @@ class Windows:
     def _too_long(self, block: Block) -> Array:
         """Which keys have more rows than stand among those of others."""
         found: Array = block.counts > self._tools.most_rows
-        lists = any(isinstance(column, list) for each in block.values for column in each.values())
         columns = self._tools.timed + sum(len(each) for each in block.values)
-        suspects = np.flatnonzero(~found & ((block.counts * columns > INLINE_ROWS // 8) | lists))
-        if lists and len(suspects):
-            suspects = suspects[_text_sizes(block)[suspects] > INLINE_ROWS // 2]
-        for key in suspects.tolist():
+        suspects = block.counts * columns > INLINE_ROWS // 8
+        if any(isinstance(column, list) for each in block.values for column in each.values()):
+            suspects |= _text_sizes(block) > INLINE_ROWS // 2
+        for key in np.flatnonzero(suspects & ~found).tolist():
             found[key] = any(size_of(pack_rows(*rows)) > INLINE_ROWS for rows in rows_of(block, key))
         return found
 
