@@ -56,7 +56,7 @@ class Recovery(Experiment):
         for number in range(case["times"]):
             tell({"time": number})
             with tempfile.TemporaryDirectory(prefix="mta-") as directory, _url(who) as url:
-                values = np.random.default_rng(number).normal(size=rows + (GOES_ON + 1) * BATCH)
+                values = np.random.default_rng(number).normal(size=rows + GOES_ON * BATCH)
                 source = str(Path(directory) / "source")
                 values.tofile(source)
                 upto = _killed(source, url, rows) if url else rows + GOES_ON * BATCH
