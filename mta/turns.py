@@ -48,7 +48,8 @@ class TakesTurns:
 
     def _refusal(self) -> WindowError:
         """Why a call is not taken now."""
-        if self._busy:
+        # the other call may have ended since it was met
+        if self._busy or not self._closed:
             return ConcurrentUse(
                 f"the window {self._name!r} is in another call, of another thread or of an operator of its "
                 "own; this one has not happened: put a lock around the window, or give each thread its own"

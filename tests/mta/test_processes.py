@@ -141,6 +141,24 @@ def test_many_threads_count_right_or_are_told(kind: Any, page_size: int | None) 
     assert window.range_query(0, 0) == sum(added)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_call_that_ends_while_it_refuses_another_is_no_closed_window(kind: Any) -> None:
+    class Ending(kind):  # type: ignore[misc]
+        """Met while it is in a call, which then ends."""
+
+        @property
+        def _busy(self) -> bool:
+            self.met = not getattr(self, "met", False)
+            return self.met
+
+        @_busy.setter
+        def _busy(self, _: bool) -> None: ...
+
+    window = Ending(monoids.Sum())
+    with pytest.raises(ConcurrentUse):
+        window.insert(1)
+
+
 # -- threads of ours ----------------------------------------------------------------------------------------
 
 

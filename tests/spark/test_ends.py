@@ -25,7 +25,7 @@ from stores import Store, StoreUnavailable, open_store
 
 #: A task of a worker that never comes to an end. Its arguments: the store's URL, and where it notes windows.
 TASK = """
-import sys, tempfile, time
+import signal, sys, tempfile, time
 from unittest import mock
 import pyarrow as pa
 from pyspark import TaskContext
@@ -37,6 +37,7 @@ from stores.redis import RedisStore
 
 tempfile.tempdir = sys.argv[2]
 schema = sql.StructType([sql.StructField("o", sql.LongType())])
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup has ignored
 plan = make_plan(schema, partition_by=None, order_by="o", rows=20_000, page_size=64,
                  aggregates={"s": monoids.Sum("o")}, store=sys.argv[1])
 

@@ -121,7 +121,7 @@ def bars(figure: Figure, groups: Mapping[str, Mapping[str, float]], *, y: str, l
             hatch=HATCHES[look.style],
             linewidth=0.3,
         )
-    axes.set_xticks(range(len(groups)), list(groups))
+    axes.set_xticks(range(len(groups)), [title.replace(" ", "\n", 1) for title in groups])
     if log_y:
         axes.set_yscale("log")
     finish(axes, "", y)

@@ -60,7 +60,7 @@ class Memory(Experiment):
         ]
 
     def seconds(self, case: Case, options: argparse.Namespace) -> float:
-        return 30.0 if case.get("capacity") == QUICK_CAPACITY else super().seconds(case, options)
+        return 15.0 if case.get("capacity") == QUICK_CAPACITY else super().seconds(case, options)
 
     def title(self, case: Case) -> str:
         title = CONTENDERS[case["contender"]].title
