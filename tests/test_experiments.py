@@ -313,6 +313,24 @@ while True:
     record = ended(monkeypatch, tmp_path, action, 3.0, limit=limit)
     assert record["outcome"] == outcome
     assert record["reason"].startswith("not done after 3 s")
+    monkeypatch.setattr(process, "STUCK", 1.0)
+    assert ended(monkeypatch, tmp_path, action, 4.0, limit=limit)["outcome"] == outcome
+
+
+def test_a_run_that_is_stuck_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(process, "STUCK", 1.0)
+    action = """
+import resource
+resource.setrlimit(resource.RLIMIT_DATA, (64 << 20, 64 << 20))
+held = []
+with __import__("contextlib").suppress(MemoryError):
+    while True:
+        held.append(bytearray(1 << 18))
+time.sleep(600)
+"""
+    record = ended(monkeypatch, tmp_path, action, 600.0, limit=64)
+    assert record["outcome"] == NO_MEMORY
+    assert record["seconds"] < 100
 
 
 def test_what_a_run_started_ends_with_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

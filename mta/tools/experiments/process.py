@@ -28,6 +28,9 @@ LOOK = 0.2
 #: Bytes below its limit at which a process has all that it may.
 NEAR = 1 << 20
 
+#: Seconds without a word after which a process at its limit is taken for stuck.
+STUCK = 60.0
+
 #: What Python and the libraries under it say where memory is short.
 NO_MEMORY_SIGNS = r"MemoryError|bad_alloc|Unable to allocate|memory allocation of \d+ bytes failed"
 #: What a library written in C++ or Rust says when it ends, which under a limit is for want of memory.
@@ -55,8 +58,9 @@ def in_own_process(
                 env={**os.environ, **ENVIRONMENT, "TMPDIR": made},
             )
             try:
-                peak, in_time = _watched(process, directory, seconds, tell)
+                peak, in_time = _watched(process, directory, seconds, case.get("limit"), tell)
                 full = not in_time and _has_all_it_may(process, case.get("limit"))
+                waited = time.monotonic() - began
             finally:
                 end(process)
         signs = f"{NO_MEMORY_SIGNS}|{ABORTS}" if "limit" in case else NO_MEMORY_SIGNS
@@ -65,7 +69,7 @@ def in_own_process(
             # Python may try for ever to tell of a MemoryError, for which it has no memory
             record |= {
                 "outcome": NO_MEMORY if full else TOO_SLOW,
-                "reason": f"not done after {seconds:.0f} s" + (", and at its limit" if full else ""),
+                "reason": f"not done after {waited:.0f} s" + (", and at its limit" if full else ""),
             }
         told = _read(directory / PROGRESS)
     peak = max(peak, record.pop("peak", 0))
@@ -91,15 +95,24 @@ def _watched(
     process: subprocess.Popen[bytes],
     directory: Path,
     seconds: float,
+    limit: int | None,
     tell: Callable[[dict[str, Any]], None],
 ) -> tuple[int, bool]:
-    """The peak of its resident memory that was seen, and whether it ended in time."""
+    """The peak of its resident memory that was seen, and whether it ended in time.
+
+    That of one which is at its limit is over when it tells nothing new for a while.
+    """
     peak, deadline = 0, time.monotonic() + seconds
+    told: dict[str, Any] = {}
+    since = time.monotonic()
     while process.poll() is None:
-        if time.monotonic() > deadline:
+        now, found = time.monotonic(), _read(directory / PROGRESS)
+        if found != told:
+            told, since = found, now
+        if now > deadline or (now > since + STUCK and _has_all_it_may(process, limit)):
             return peak, False
         peak = max(peak, memory_figure("VmHWM", process.pid) or 0)
-        tell(_read(directory / PROGRESS))
+        tell(found)
         with suppress(subprocess.TimeoutExpired):
             process.wait(LOOK)
     return peak, True
