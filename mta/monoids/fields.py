@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from mta.monoids.base import LOST, ColumnarMonoid, Monoid, required
+from mta.monoids.base import LOST, ColumnarMonoid, Monoid, all_required
 from mta.monoids.columns import Columns
 from mta.monoids.ufuncs import Count
 from mta.monoids.values import unwrapped
@@ -67,7 +67,7 @@ class Fields(Monoid):
             monoid.row(value)
         if not self.fields:
             return own(unwrapped(value, self))
-        inputs = tuple(own(unwrapped(required(value, field, self), self)) for field in self.fields)
+        inputs = tuple(own(unwrapped(each, self)) for each in all_required(value, self.fields, self))
         return inputs[0] if len(inputs) == 1 else inputs
 
     def check_row(self, row: Any) -> Any:

@@ -93,6 +93,14 @@ def interleaved(
         yield repetition
 
 
+def turn_by_turn(names: Iterable[str], turns: int) -> Iterator[str]:
+    """Each name once a turn; who is first changes from turn to turn."""
+    names = list(names)
+    for turn in range(turns):
+        first = turn % len(names)
+        yield from names[first:] + names[:first]
+
+
 @contextmanager
 def uncollected() -> Iterator[None]:
     """What there is by now is not looked at by the garbage collector.

@@ -58,19 +58,13 @@ def in_own_process(
                 env={**os.environ, **ENVIRONMENT, "TMPDIR": made},
             )
             try:
-                peak, in_time = _watched(process, directory, seconds, case.get("limit"), tell)
-                full = not in_time and _has_all_it_may(process, case.get("limit"))
-                waited = time.monotonic() - began
+                peak, given_up = _watched(process, directory, seconds, case.get("limit"), tell)
             finally:
                 end(process)
         signs = f"{NO_MEMORY_SIGNS}|{ABORTS}" if "limit" in case else NO_MEMORY_SIGNS
         record = _ended(_read(directory / RESULT), log.read_text(errors="replace"), process.returncode, signs)
-        if not in_time and record["outcome"] == FAILED:
-            # Python may try for ever to tell of a MemoryError, for which it has no memory
-            record |= {
-                "outcome": NO_MEMORY if full else TOO_SLOW,
-                "reason": f"not done after {waited:.0f} s" + (", and at its limit" if full else ""),
-            }
+        if record["outcome"] == FAILED:
+            record |= given_up
         told = _read(directory / PROGRESS)
     peak = max(peak, record.pop("peak", 0))
     return {"case": case, "seconds": time.monotonic() - began, "peak_bytes": peak, "told": told, **record}
@@ -97,25 +91,26 @@ def _watched(
     seconds: float,
     limit: int | None,
     tell: Callable[[dict[str, Any]], None],
-) -> tuple[int, bool]:
-    """The peak of its resident memory that was seen, and whether it ended in time.
-
-    That of one which is at its limit is over when it tells nothing new for a while.
-    """
-    peak, deadline = 0, time.monotonic() + seconds
+) -> tuple[int, dict[str, Any]]:
+    """The peak of its resident memory that was seen; and how it ended, if it is not waited for any longer."""
+    peak, began = 0, time.monotonic()
     told: dict[str, Any] = {}
-    since = time.monotonic()
+    since = began
     while process.poll() is None:
         now, found = time.monotonic(), _read(directory / PROGRESS)
         if found != told:
             told, since = found, now
-        if now > deadline or (now > since + STUCK and _has_all_it_may(process, limit)):
-            return peak, False
+        # Python may try for ever to tell of a MemoryError, for which it has no memory
+        late, silent = now > began + seconds, now > since + STUCK
+        full = (late or silent) and _has_all_it_may(process, limit)
+        if late or full:
+            reason = f"not done after {now - began:.0f} s" + (", and at its limit" if full else "")
+            return peak, {"outcome": NO_MEMORY if full else TOO_SLOW, "reason": reason}
         peak = max(peak, memory_figure("VmHWM", process.pid) or 0)
         tell(found)
         with suppress(subprocess.TimeoutExpired):
             process.wait(LOOK)
-    return peak, True
+    return peak, {}
 
 
 def _has_all_it_may(process: subprocess.Popen[bytes], limit: int | None) -> bool:

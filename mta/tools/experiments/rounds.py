@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import cycle, islice
 from typing import Any
 
-from mta.tools.bench.measure import uncollected
+from mta.tools.bench.measure import turn_by_turn, uncollected
 
 #: Turns that each window has, and rounds from which its time is guessed before them.
 TURNS, FIRST = 5, 4
@@ -86,16 +86,13 @@ def take_turns(windows: Mapping[str, Rounds], seconds: float) -> dict[str, float
     Each has about so many seconds in all, and a round a turn at least.
     """
     counts = {}
-    names = list(windows)
-    found: dict[str, list[float]] = {name: [] for name in names}
+    found: dict[str, list[float]] = {name: [] for name in windows}
     with uncollected():
         for name, rounds in windows.items():
             guess = rounds.run(FIRST) / FIRST
             counts[name] = max(1, int(seconds * 1e9 / TURNS / max(guess, 1.0)))
-        for turn in range(TURNS):
-            first = turn % len(names)
-            for name in names[first:] + names[:first]:
-                found[name].append(windows[name].run(counts[name]) / counts[name])
+        for name in turn_by_turn(windows, TURNS):
+            found[name].append(windows[name].run(counts[name]) / counts[name])
     return {name: statistics.median(each) for name, each in found.items()}
 
 

@@ -177,7 +177,7 @@ class _Bench:
                     f"{come:,} of {keys:,}, more than {least:,} of {least:,}",
                     costs["memory"] - found[least, least]["memory"],
                     "bytes",
-                    target=target if most > least else None,
+                    target=target,
                 )
         return section
 

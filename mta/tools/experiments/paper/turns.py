@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mta.tools.bench.measure import timed, uncollected
+from mta.tools.bench.measure import timed, turn_by_turn, uncollected
 
 
 class Turn(NamedTuple):
@@ -31,16 +31,13 @@ class Spent(NamedTuple):
 def take_turns(windows: Mapping[str, Turn], turns: int) -> dict[str, Spent]:
     """Lets each window have so many turns; who is first changes from round to round."""
     spent = {name: [0.0, 0.0] for name in windows}
-    names = list(windows)
     with uncollected():
-        for number in range(turns):
-            first = number % len(names)
-            for name in names[first:] + names[:first]:
-                turn = windows[name]
-                elements, times = turn.coming(turn.pushes)
-                wall, cpu = timed(lambda: _push_all(turn.window.push, elements, times))  # noqa: B023
-                spent[name][0] += wall
-                spent[name][1] += cpu
+        for name in turn_by_turn(windows, turns):
+            turn = windows[name]
+            elements, times = turn.coming(turn.pushes)
+            wall, cpu = timed(lambda: _push_all(turn.window.push, elements, times))  # noqa: B023
+            spent[name][0] += wall
+            spent[name][1] += cpu
     return {
         name: Spent(wall / pushes, cpu / pushes, pushes)
         for name, (wall, cpu) in spent.items()
