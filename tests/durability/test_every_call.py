@@ -150,15 +150,22 @@ def test_a_writer_that_ends_after_a_fault_in_its_checkpoint_leaves_the_one_befor
     assert until_none(run) >= 4
 
 
+def forget(window: MonoidTreeAggregator) -> None:
+    """As if its process had ended, but with nothing under way that would come later."""
+    window._tree.forest.pages.flush(window._tree.tail)
+
+
 def crowd(inner: Store) -> None:
     """A live window with leftovers of two writers before, a removed one's pages, and one without a root."""
-    push(window_of(inner), 0, 61)  # never committed
+    uncommitted = window_of(inner)
+    push(uncommitted, 0, 61)
+    forget(uncommitted)
     remove(inner, "w")
     first = window_of(inner)
     push(first, 0, 90)
     first.checkpoint(offset=90)
     push(first, 90, 133)
-    first._tree.forest.pages.flush(first._tree.tail)  # and then it is forgotten, with nothing under way
+    forget(first)
     second = AmortizedMTA.restore(inner, "w", monoids.Concat(), POLICY)
     push(second, 90, 101)
     second.checkpoint(offset=101)
