@@ -13,6 +13,9 @@ from mta.encoding.packing import check_text, pack, pack_entries
 from mta.errors import OutOfOrderError
 from mta.inputs import lift_of, row_of
 
+#: What any store can hold, also in a tuple.
+_NUMBERS = frozenset({int, float, bool, type(None)})
+
 
 class Admission:
     """The door of one window. Waits there until the buffer has room for what an element may fill."""
@@ -67,9 +70,10 @@ class Admission:
 
     def _check_storable(self, row: Any, state: Any) -> None:
         """Refuses what a store cannot hold now, and not when the page is full."""
-        if type(row) is str:
+        kind = type(row)
+        if kind is str:
             check_text(row)
-        else:
+        elif kind is not tuple or not _NUMBERS.issuperset(map(type, row)):
             pack(row)
         if not self._tree.tail:
             pack_entries([self._tree.layout.monoid.pack(state)])

@@ -13,6 +13,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from mta.monoids.base import Array, ColumnarMonoid, Monoid, column_of, row_columns
+from mta.monoids.columns import number
+from mta.monoids.runs import LongestIncreasingRun
+from mta.monoids.values import ValueMonoid
+
+_WORD = 2**63
 
 
 def batch_columns(monoid: ColumnarMonoid, values: Any) -> tuple[Array, ...]:
@@ -167,9 +172,25 @@ def row_of(monoid: Monoid) -> Change | None:
     """`row`; None where it leaves an element as it is."""
     if _is(monoid.row, Monoid.row):
         return None
-    if isinstance(monoid, ColumnarMonoid) and not monoid.fields and _is(monoid.row, ColumnarMonoid.row):
-        return monoid.check_row
-    return monoid.row
+    if monoid.fields or not any(_is(monoid.row, row) for row in _CHECKS_ALONE):
+        return monoid.row
+    return _number_of(monoid) if _is(monoid.check_row, ColumnarMonoid.check_row) else monoid.check_row
+
+
+#: `row`, of monoids where an element without fields is checked by `check_row`, and nothing else
+_CHECKS_ALONE = (ColumnarMonoid.row, ValueMonoid.row, LongestIncreasingRun.row)
+
+
+def _number_of(monoid: Monoid) -> Change:
+    """`number`, without its call for what mostly comes."""
+
+    def row(value: Any) -> Any:
+        kind = type(value)
+        if (kind is float and value == value) or (kind is int and -_WORD <= value < _WORD):
+            return value
+        return number(value, monoid)
+
+    return row
 
 
 def lift_of(monoid: Monoid) -> Change | None:

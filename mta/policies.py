@@ -16,6 +16,7 @@ import numpy as np
 
 from mta.core.limits import Limits, Predicate
 from mta.functions import check_name, described
+from mta.monoids.runs import LongestIncreasingRun
 
 
 class Policy(ABC):
@@ -167,32 +168,34 @@ class Union(Policy):
 
 
 @dataclass(frozen=True)
+class _OfField:
+    """A predicate of one field's states."""
+
+    field: str
+    predicate: Predicate
+
+    def __call__(self, total: Any, old: Any) -> bool:
+        return self.predicate(total[self.field], old[self.field])
+
+
+def _of_field(field: str | None, predicate: Predicate) -> Predicate:
+    return predicate if field is None else _OfField(field, predicate)
+
+
+@dataclass(frozen=True)
 class _RestComesTo:
     n: float
-    field: str | None
 
     def __call__(self, total: Any, old: Any) -> bool:
-        return _leading(total, self.field) - _leading(old, self.field) >= self.n  # type: ignore[no-any-return]
+        if isinstance(total, tuple):
+            total, old = total[0], old[0]
+        return total - old >= self.n  # type: ignore[no-any-return]
 
 
-@dataclass(frozen=True)
-class _BeforeMaximum:
-    field: str | None
-
-    def __call__(self, total: Any, old: Any) -> bool:
-        return _leading(total, self.field) > _leading(old, self.field)  # type: ignore[no-any-return]
-
-
-@dataclass(frozen=True)
-class _BeforeLongestRun:
-    field: str | None
-
-    def __call__(self, total: Any, old: Any) -> bool:
-        from mta.monoids.runs import LongestIncreasingRun
-
-        if self.field is not None:
-            total, old = total[self.field], old[self.field]
-        return LongestIncreasingRun.starts_after(total, old)
+def _before_maximum(total: Any, old: Any) -> bool:
+    if isinstance(total, tuple):
+        total, old = total[0], old[0]
+    return total > old  # type: ignore[no-any-return]
 
 
 class SumWindow(Policy):
@@ -217,7 +220,7 @@ class SumWindow(Policy):
         self.field = field
 
     def limits(self) -> Limits:
-        return Limits(predicates=(_RestComesTo(self.n, self.field),), in_columns=True)
+        return Limits(predicates=(_of_field(self.field, _RestComesTo(self.n)),), in_columns=True)
 
     def fingerprint(self) -> str:
         return f"SumWindow({self.n}{'' if self.field is None else f', {self.field!r}'})"
@@ -238,7 +241,7 @@ class OlderThanMaximum(Policy):
         self.field = field
 
     def limits(self) -> Limits:
-        return Limits(predicates=(_BeforeMaximum(self.field),), in_columns=True)
+        return Limits(predicates=(_of_field(self.field, _before_maximum),), in_columns=True)
 
     def fingerprint(self) -> str:
         return f"OlderThanMaximum({'' if self.field is None else repr(self.field)})"
@@ -259,12 +262,7 @@ class OlderThanLongestRun(Policy):
         self.field = field
 
     def limits(self) -> Limits:
-        return Limits(predicates=(_BeforeLongestRun(self.field),))
+        return Limits(predicates=(_of_field(self.field, LongestIncreasingRun.starts_after),))
 
     def fingerprint(self) -> str:
         return f"OlderThanLongestRun({'' if self.field is None else repr(self.field)})"
-
-
-def _leading(state: Any, field: str | None) -> Any:
-    state = state if field is None else state[field]
-    return state[0] if isinstance(state, tuple) else state

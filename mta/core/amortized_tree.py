@@ -49,7 +49,8 @@ class AmortizedTree(Tree):
 
     def total(self) -> Any:
         if self.kept is UNKNOWN:
-            self._read_r0()
+            if self.r0 is UNKNOWN:
+                self._read_r0()
             r0, younger = self.r0, self.younger
             if r0 is NOTHING or younger is NOTHING:
                 total = younger if r0 is NOTHING else r0

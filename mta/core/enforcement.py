@@ -66,20 +66,26 @@ def _rule_of_span(span: int) -> Rule:
 
 
 def _rule_of_predicates(limits: Limits) -> Rule:
-    rejects = limits.predicate
-    alone = limits.count is None and not limits.spans()
+    rejects, most, timed = limits.predicate, limits.count, bool(limits.spans())
 
     def gone(tree: Tree, state: Any, time: Any) -> tuple[int, Any]:
-        if tree.head == tree.tail:
+        head, tail, old = tree.head, tree.tail, tree.first
+        if head == tail:
             return int(rejects(state, state)), state
-        whole = tree.total()
+        whole = tree.kept
+        if whole is UNKNOWN:
+            whole = tree.total()
         total = tree.combine(whole, state)
-        head = first_not_rejected(tree, rejects, total, whole)
-        if not alone:
-            head = max(head, first_kept(tree, limits, time, tree.tail + 1))
-        if head == tree.tail and rejects(total, total):
-            head += 1
-        return head - tree.head, total
+        first = head
+        if old is UNKNOWN or rejects(total, old):
+            first = _first_not_rejected_after(tree, rejects, total, whole)
+        if timed:
+            first = max(first, first_kept(tree, limits, time, tail + 1))
+        elif most is not None and tail - first >= most:
+            first = tail + 1 - most
+        if first >= tail:
+            first = tail + int(rejects(total, total))
+        return first - head, total
 
     return gone
 
@@ -124,10 +130,16 @@ def first_not_rejected(tree: Tree, rejects: Predicate, total: Any, whole: Any) -
 
     The predicate is given `total`; `whole` is the aggregate of the window as it is.
     """
+    old = tree.first
+    if old is UNKNOWN or rejects(total, old):
+        return _first_not_rejected_after(tree, rejects, total, whole)
+    return tree.head
+
+
+def _first_not_rejected_after(tree: Tree, rejects: Predicate, total: Any, whole: Any) -> int:
+    """The same, where the oldest element is rejected if its state is ready."""
     head, ahead, old = tree.head, tree.ahead, tree.first
     if old is not UNKNOWN and tree.singles:
-        if not rejects(total, old):
-            return head
         for at in range(1, min(len(ahead), len(tree).bit_length()) + 1):
             old = tree.combine(old, ahead[-at][2])
             if not rejects(total, old):

@@ -190,16 +190,19 @@ class Forest:
 
     def read(self, pieces: Sequence[Piece]) -> list[Page]:
         """The entries of each piece, as a page cut to it; at most one round trip."""
-        names = [(tier, start >> self.shift) for tier, start, _ in pieces]
-        found = self._fetch(names)
-        parts = []
-        for name, (tier, start, stop) in zip(names, pieces, strict=True):
-            if name in found:
-                at = start & (self.page_size - 1)
-                parts.append(found[name].cut(self.layout, at, at + stop - start))
-            else:
-                parts.append(self.tails[tier].part(start, stop))
-        return parts
+        pages = self._pages_of(pieces)
+        return [self._part(pages, *piece) for piece in pieces]
+
+    def _pages_of(self, pieces: Sequence[Piece]) -> dict[tuple[int, int], Page]:
+        return self._fetch([(tier, start >> self.shift) for tier, start, _ in pieces])
+
+    def _part(self, pages: dict[tuple[int, int], Page], tier: int, start: int, stop: int) -> Page:
+        """Some entries of a page among these, or else of a tail."""
+        page = pages.get((tier, start >> self.shift))
+        if page is None:
+            return self.tails[tier].part(start, stop)
+        at = start & (self.page_size - 1)
+        return page.cut(self.layout, at, at + stop - start)
 
     def page(self, tier: int, number: int) -> Page:
         """A page, the partial last one among them."""
@@ -243,7 +246,7 @@ class Forest:
 
     def load_cover(self, start: int, stop: int) -> None:
         """Brings the pages that a fold of these leaves reads into the process, in one round trip."""
-        self._fetch([(tier, first >> self.shift) for tier, first, _ in self.cover(start, stop)])
+        self._pages_of(self.cover(start, stop))
 
     def _fetch(self, names: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Page]:
         """Those of the pages that are full, by tier and number; at most one round trip."""
@@ -262,7 +265,7 @@ class Forest:
         """The aggregate of leaves start to stop, or NOTHING, over O(log2 n) nodes of the binary trees."""
         layout, mask = self.layout, self.page_size - 1
         pieces = self.cover(start, stop)
-        pages = self._fetch([(tier, first >> self.shift) for tier, first, _ in pieces])
+        pages = self._pages_of(pieces)
         total = NOTHING
         for tier, first, last in pieces:
             page = pages.get((tier, first >> self.shift))
@@ -311,29 +314,36 @@ class Forest:
         something stays, then down to it: a page a tier each way, those of the way up in one round trip.
         """
         pieces = self.cover(head, self.tail)
-        total = before
-        for piece, part in zip(pieces, self.read(pieces), strict=True):
-            kept, total = self._search_page(part, total, rejects)
-            if kept < piece.stop - piece.start:
+        pages, total = self._pages_of(pieces), before
+        for piece in pieces:
+            entry, total = self._search_piece(pages, piece, total, rejects)
+            if entry < piece.stop:
                 break
         else:
             return self.tail, total
-        tier, entry = piece.tier, piece.start + kept
+        tier = piece.tier
         while tier:
             tier -= 1
-            kept, total = self._search_page(self.page(tier, entry), total, rejects)
-            entry = (entry << self.shift) + min(kept, self.page_size - 1)
+            inside = Piece(tier, entry << self.shift, (entry + 1) << self.shift)
+            entry, total = self._search_piece(self._pages_of([inside]), inside, total, rejects)
+            entry = min(entry, inside.stop - 1)
         return entry, total
 
-    def _search_page(self, page: Page, before: Any, rejects: Callable[[Any], bool]) -> tuple[int, Any]:
+    def _search_piece(
+        self,
+        pages: dict[tuple[int, int], Page],
+        piece: Piece,
+        before: Any,
+        rejects: Callable[[Any], bool],
+    ) -> tuple[int, Any]:
         """The first entry that has to stay, and the aggregate of all before it.
 
         Looks at runs of doubling length, so that it costs in proportion to what goes.
         """
-        layout, start, stop, step = self.layout, 0, len(page.times), 8
+        layout, (tier, start, stop), step = self.layout, piece, 8
         while start < stop:
             end = min(stop, start + step)
-            states = page.cut(layout, start, end).states(layout)
+            states = self._part(pages, tier, start, end).states(layout)
             prefixes = layout.preceded_by(before, layout.prefixes(states))
             gone = count_rejected(layout, prefixes, rejects)
             if gone:

@@ -2,6 +2,7 @@
 
 Times mostly come at a steady rate, or close to each other, and are half of what a page of numbers holds, so
 whole numbers are kept as a step, or as 1, 2 or 4 bytes above the least of them, where that is exact.
+Objects are a packed list (`mta.encoding.packing`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Encoded = tuple[str, list[int], Any]
 
 _RAW: dict[str, np.dtype[Any]] = {"<i8": np.dtype("<i8"), "<f8": np.dtype("<f8")}
 _NARROW: dict[str, np.dtype[Any]] = {"<u1": np.dtype("<u1"), "<u2": np.dtype("<u2"), "<u4": np.dtype("<u4")}
-_OBJECTS, _STEPS = "objects", "steps"
+_OBJECTS, _TUPLES, _STEPS = "objects", "tuples", "steps"
 
 _WORD = 2**63
 
@@ -29,10 +30,22 @@ WORTH_A_LOOK = 32
 
 def encode_column(column: Array) -> Encoded:
     if column.dtype == object:
-        return _OBJECTS, [], packing.pack_entries(column.tolist())
+        return encode_objects(column.tolist())
     if column.dtype == np.int64 and len(column) >= WORTH_A_LOOK:
         return _encode_whole(column)
     return _raw(column)
+
+
+def encode_objects(values: list[Any]) -> Encoded:
+    """Tuples of one length as a list of their first parts, one of their second parts, and so on.
+
+    msgpack has no tuples, and would call Python for each. Few and long ones are better as they are.
+    """
+    if set(map(type, values)) == {tuple}:
+        lengths = set(map(len, values))
+        if len(lengths) == 1 and 0 < lengths.pop() <= len(values):
+            return _TUPLES, [], packing.pack_entries(list(map(list, zip(*values, strict=True))))
+    return _OBJECTS, [], packing.pack_entries(values)
 
 
 def decode_column(kind: Any, parameters: Any, raw: memoryview, count: int) -> Array:
@@ -42,6 +55,11 @@ def decode_column(kind: Any, parameters: Any, raw: memoryview, count: int) -> Ar
         if type(values) is not list or len(values) != count:
             raise Malformed(f"a column of objects does not hold {count} entries")
         return np.fromiter(values, dtype=object, count=count)
+    if kind == _TUPLES:
+        parts = fields(packing.unpack(raw), "a column of tuples")
+        if not parts or any(len(fields(part, "a part of tuples")) != count for part in parts):
+            raise Malformed(f"a column of tuples does not hold {count} entries")
+        return np.fromiter(zip(*parts, strict=True), dtype=object, count=count)
     if kind == _STEPS:
         first, step = _whole_numbers(parameters, 2)
         if raw.nbytes or not _fits(first + step * max(0, count - 1)):

@@ -111,7 +111,8 @@ def check_text(text: str) -> None:
 
 def _check_depth(value: Any, deepest: int) -> None:
     level, depth = [value], 0
-    while level := [each for each in level if type(each) in _NESTS]:
+    while not _NESTS.isdisjoint(map(type, level)):
+        level = [each for each in level if type(each) in _NESTS]
         depth += 1
         if depth > deepest:
             raise Unpackable(

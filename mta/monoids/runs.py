@@ -22,6 +22,11 @@ class LongestRun(NamedTuple):
     count: int  # type: ignore[assignment]
 
 
+#: whole numbers are from -2^63 to 2^63 - 1
+_WORD = 2**63
+
+_tuple = tuple.__new__
+
 #: (n, first value, last value, length of the run at the head, length of the run at the tail,
 #:  length of the longest run, its position, and four times, None where elements have none:
 #:  end of the run at the head, start of the run at the tail, start and end of the longest run)
@@ -54,12 +59,16 @@ class LongestIncreasingRun(Monoid):
         self.fields = tuple(name for name in (value, time) if name is not None)
 
     def row(self, value: Any) -> Any:
-        if self.fields:
+        if self.fields:  # a window of plain elements calls check_row itself
             inputs = [required(value, field, self) for field in self.fields]
             value = (inputs[1], inputs[0]) if len(inputs) == 2 else inputs[0]
         return self.check_row(value)
 
     def check_row(self, row: Any) -> Any:
+        if type(row) is tuple and len(row) == 2:
+            time, value = row
+            if type(value) is float and value == value and type(time) is int and -_WORD <= time < _WORD:
+                return row  # what mostly comes
         if not isinstance(row, (tuple, list)):
             return number(row, self)
         if len(row) != 2:
@@ -70,7 +79,7 @@ class LongestIncreasingRun(Monoid):
         return self.lift_row(self.row(value))
 
     def lift_row(self, row: Any) -> RunState:
-        if isinstance(row, (tuple, list)):
+        if type(row) is tuple or isinstance(row, (tuple, list)):
             time, value = row
             return (1, value, value, 1, 1, 1, 0, time, time, time, time)
         return (1, row, row, 1, 1, 1, 0, None, None, None, None)
@@ -101,7 +110,8 @@ class LongestIncreasingRun(Monoid):
             return LongestRun(None, None, None, 0)
         if start is None:
             start, end = at, at + count - 1
-        return LongestRun(start, end, end - start, count)
+        # without the call of `LongestRun`, which would take as long as a combine
+        return _tuple(LongestRun, (start, end, end - start, count))
 
     def unpack(self, packed: Any) -> RunState:
         n, first, last, head, tail, best, at, *times = state = tuple(packed)

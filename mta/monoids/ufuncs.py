@@ -271,6 +271,8 @@ class Min(UfuncMonoid):
 
     ufunc = np.minimum
 
+    lower = ColumnarMonoid.lower  # an element, which fits in 64 bits
+
     def combine(self, older: Any, younger: Any) -> Any:
         if older is None or younger is None:
             return younger if older is None else older
@@ -286,6 +288,8 @@ class Max(UfuncMonoid):
     """
 
     ufunc = np.maximum
+
+    lower = ColumnarMonoid.lower  # an element, which fits in 64 bits
 
     def combine(self, older: Any, younger: Any) -> Any:
         if older is None or younger is None:

@@ -19,7 +19,7 @@ import xxhash
 from mta.core.page import LARGEST_PAGE, Page
 from mta.core.states import ColumnLayout, Layout, Run
 from mta.encoding import packing
-from mta.encoding.columns import Encoded, decode_column, encode_column
+from mta.encoding.columns import Encoded, decode_column, encode_column, encode_objects
 from mta.encoding.untrusted import Malformed, fields, shown, whole
 from mta.errors import PageCorrupt
 from mta.monoids.columns import Array
@@ -154,7 +154,7 @@ def _columns(layout: Layout, tier: int, run: Run) -> list[Encoded]:
     if isinstance(layout, ColumnLayout):
         return [encode_column(column) for column in run]
     items = run if tier == 0 else [layout.monoid.pack(state) for state in run]
-    return [("objects", [], packing.pack_entries(items))]
+    return [encode_objects(items)]
 
 
 def _padding(length: int) -> int:

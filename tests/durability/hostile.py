@@ -110,7 +110,7 @@ def hostile_pages(data: bytes) -> Iterator[bytes]:
     # objects: what is inside a payload
     position, described = 0, content[-1]
     for place, (kind, _, length) in enumerate(described):
-        if kind == "objects":
+        if kind in ("objects", "tuples"):
             inside = msgpack.unpackb(rest[position : position + length], strict_map_key=False)
             cut = inside[:2] if len(inside) > 8 else inside
             others = [

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgpack
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reference import SUBJECTS
 
-from mta import PageCorrupt, monoids
+from mta import AmortizedMTA, PageCorrupt, monoids
 from mta.core.page import Page
 from mta.core.states import layout_of
 from mta.monoids import Monoid
 from mta.paging.codec import decode_page, encode_page
+from stores import open_store
 
 COUNT = 8
 
@@ -95,7 +97,55 @@ def test_states_that_are_arrays() -> None:
         np.testing.assert_array_equal(found, wanted)
 
 
+ATOMS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=False),
+    st.binary(max_size=3),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=3),
+)
+PARTS = st.one_of(ATOMS, st.tuples(ATOMS, ATOMS), st.lists(ATOMS, max_size=3))
+
+
+@given(
+    st.one_of(
+        st.integers(0, 12).flatmap(lambda width: st.lists(st.tuples(*[PARTS] * width), max_size=9)),
+        st.lists(st.one_of(st.tuples(PARTS), st.tuples(PARTS, PARTS), PARTS), max_size=9),
+    )
+)
+@pytest.mark.parametrize("tier", [0, 1])
+def test_tuples_of_one_length_and_of_several(tier: int, values: list[Any]) -> None:
+    layout = layout_of(monoids.from_function(lambda older, _: older, None, name="first"))
+    page = Page(tier, np.arange(len(values)), values)
+    back = decode_page(layout, encode_page(layout, "w", 0, page), "w", tier, 0, len(values))
+    assert repr(back.run) == repr(values)  # which tells 1 from 1.0 and True
+
+
+def test_pairs_are_packed_by_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not one by one, neither when they come nor when their page is full."""
+    counted = 0
+    packb = msgpack.packb
+
+    def counting(*args: Any, **kwargs: Any) -> Any:
+        nonlocal counted
+        counted += 1
+        return packb(*args, **kwargs)
+
+    monkeypatch.setattr(msgpack, "packb", counting)
+    with (
+        open_store("memory:") as store,
+        AmortizedMTA(monoids.LongestIncreasingRun(), store=store, page_size=256) as window,
+    ):
+        for number in range(2048):
+            window.push((number, -1.5 * number))
+        window.checkpoint()
+        assert window.query().count == 1
+    assert counted < 100
+
+
 PAGES = {
+    "tuples": (monoids.LongestIncreasingRun, [(1, 2.5), (2, 3.5), (3, 1.5)]),
     "columns": (monoids.Max, [1.5, 2.5, 3.5]),
     "objects": (monoids.Concat, ["a", "bc", ""]),
     "object columns": (monoids.ArgMax, [(1, "a"), (2, None.__class__.__name__), (3, "c")]),

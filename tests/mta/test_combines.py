@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mta import AmortizedMTA, LogMTA, monoids
-from mta.policies import CountWindow, OlderThanLongestRun, TimeWindow, While
+from mta.policies import CountWindow, OlderThanLongestRun, OlderThanMaximum, TimeWindow, While
 
 #: a push of Log MTA combines at most LOG · log2(n) times, on average
 LOG = 2.0
@@ -262,3 +262,43 @@ def test_the_policy_of_the_longest_run_asks_little() -> None:
             window.push(-value)
         assert counted <= 3.1 * 5000
         assert len(window) == 5100
+
+
+@pytest.mark.parametrize("kind", [LogMTA, AmortizedMTA])
+def test_a_predicate_is_asked_once_where_nothing_goes_and_twice_where_one_does(kind: Any) -> None:
+    asked = 0
+
+    def too_many(total: int, old: int) -> bool:
+        nonlocal asked
+        asked += 1
+        return total - old >= 2000
+
+    window = kind(monoids.Count(), While(too_many, name="too many"), page_size=1024)
+    for pushes, most in ((2000, 1.01), (5000, 2.1)):
+        asked = 0
+        for _ in range(pushes):
+            window.push(1)
+        assert asked <= most * pushes
+    assert len(window) == 2000
+
+
+@pytest.mark.parametrize("kind", [LogMTA, AmortizedMTA])
+def test_a_search_makes_no_columns_of_the_rest_of_a_page_that_is_not_full(kind: Any) -> None:
+    gathered = searches = 0
+    window = kind(monoids.Max(), CountWindow(3000) | OlderThanMaximum(), page_size=1024)
+    layout = window._tree.layout
+    gather = layout.gather_rows
+
+    def counting(rows: list[Any]) -> Any:
+        nonlocal gathered
+        gathered += len(rows)
+        return gather(rows)
+
+    layout.gather_rows = counting
+    pushes = 10_000
+    for number in range(pushes):
+        before = len(window)
+        window.push(-number - (number % 60) ** 2)
+        searches += before - len(window) > 16
+    assert searches > 100
+    assert gathered <= 2 * pushes
