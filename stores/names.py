@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 MAX_NAME_BYTES = 200
@@ -82,6 +83,7 @@ def pages_of(name: str) -> str:
     return f"{{{escape_name(check_name(name))}}}:"
 
 
+@lru_cache(maxsize=1 << 10)
 def page_prefix(name: str, epoch: int, tier: int) -> str:
     """The prefix of the pages that one writer wrote for one tier of a window.
 

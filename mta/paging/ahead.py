@@ -1,15 +1,19 @@
 """Reading ahead: which pages a head that walks will come to next, and how far to look.
 
-The head walks if it goes from page to page, in the window or in a batch that slides over it. Pages are asked
-for several at a time, since a call for many costs little more than a call for one: whenever half of those
-that come next are not there. Where the head had to wait all the same, it looks further from then on.
+The head walks if it goes from page to page, in the window or in a batch that slides over it. It also walks if
+it leaps as far each time, as where large batches have one result each: then what it leaps over is not read.
+Pages are asked for several at a time, since a call for many costs little more than a call for one: whenever
+half of those that come next are not there. Where the head had to wait all the same, it looks further from
+then on.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from mta.paging.keys import PageId
 
-#: The head walks if it goes on by at most so many pages of leaves.
+#: The head walks if it goes on by at most so many pages of leaves, or by as many as the last time.
 STRIDE = 4
 
 #: Pages to look ahead at first: this many, but more small ones, up to so many entries.
@@ -30,14 +34,20 @@ class ReadAhead:
         #: the page of leaves that the head is in, and the one from which on to look ahead again
         self._page: int | None = None
         self._due = 0
+        #: by how many pages the head went on last, and by how many each time, if it was the same twice
+        self._step, self._pace = 0, 1
 
     def head_at(self, page: int) -> range:
         """The head is in a page of leaves. The pages that it has walked over; none if it does not walk."""
         before, self._page = self._page, page
-        if before is not None and 0 < page - before <= STRIDE:
+        if page == before:
+            return range(0)
+        step = 0 if before is None else page - before
+        steady = step == self._step and 0 < step <= 1 << self._shift >> 2
+        self._step, self._pace = step, step if steady else 1
+        if before is not None and (steady or 0 < step <= STRIDE):
             return range(before, page)
-        if page != before:
-            self._due = page
+        self._due = page
         return range(0)
 
     def is_due(self) -> bool:
@@ -52,14 +62,15 @@ class ReadAhead:
         if self._page is None:
             return []
         # above so many pages of leaves there are one in P of the next tier, one in P^2 …
-        leaves = self.depth - (self.depth >> self._shift)
-        first, last = self._page, self._page + leaves
-        names = []
-        tier = 0
-        while last > first:
+        leaves = self.depth - (self.depth * self._pace >> self._shift)
+        here, tier = self._page, 0
+        pages: Collection[int] = range(here + self._pace, here + leaves * self._pace + 1, self._pace)
+        names: list[PageId] = []
+        while pages:
             full = tail >> self._shift * (tier + 1)
-            names += [(tier, number) for number in range(first + 1, min(last + 1, full))]
-            first, last, tier = first >> self._shift, last >> self._shift, tier + 1
+            names += [(tier, number) for number in pages if number < full]
+            here, tier = here >> self._shift, tier + 1
+            pages = {number >> self._shift: None for number in pages if number >> self._shift > here}
         return names
 
     def are_enough(self, missing: int, coming: int) -> bool:

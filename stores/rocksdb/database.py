@@ -26,7 +26,7 @@ QUICK_BYTES = 256 << 20
 class Database:
     """Its users are the open stores and the threads in a call: the last one to leave closes it."""
 
-    def __init__(self, directory: str, create: bool) -> None:
+    def __init__(self, directory: str, create: bool, direct: bool) -> None:
         self.directory = directory
         #: a set and not a number, so that who was interrupted on the way in or out counts once
         self.users: set[object] = set()
@@ -40,7 +40,7 @@ class Database:
         self._since_look = 0
         self._moving = False
         self._deleted = False
-        rocks, self._mark = open_directory(directory, create)
+        rocks, self._mark = open_directory(directory, create, direct)
         self.rocks: Any = rocks
         self._unchecked = _unchecked()
 

@@ -5,6 +5,7 @@ What does not agree with the number and the digest of its commits is not opened,
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import mmap
 import os
@@ -16,13 +17,16 @@ from typing import Any
 
 import rocksdict
 
-from stores.errors import StoreError
+from stores.errors import StoreConfigError, StoreError
 from stores.rocksdb.commits import MARK, Commits, Mark, damaged, digest_of_roots, read_mark
 from stores.rocksdb.layout import COMMITS
 from stores.rocksdb.settings import settings
 
 #: Files without which nothing that was stored can be read. A first opening that died has made none of them.
 _OF_A_DATABASE = re.compile(rf"CURRENT|{MARK}|\d+\.(sst|blob|log)")
+
+#: A file that is made and removed, to see what the file system can do.
+PROBE = "DIRECT"
 
 #: How a log of the engine is laid out: blocks, records that do not cross them, and before each of them a
 #: checksum, its length and its kind.
@@ -35,17 +39,19 @@ class InUse(Exception):
     """Another process has the directory open."""
 
 
-def open_directory(directory: str, create: bool) -> tuple[Any, Mark]:
+def open_directory(directory: str, create: bool, direct: bool) -> tuple[Any, Mark]:
     """The database in a directory, if all that was committed is in it; else nothing is changed there."""
-    options = settings()
+    options = settings(direct)
     path = Path(directory)
-    if _has_database(path):
-        _look(path)
-    elif create:
-        path.mkdir(parents=True, exist_ok=True)
-        options.create_if_missing(True)
-    else:
+    there = _has_database(path)
+    if not there and not create:
         raise StoreError(f"there is no RocksDB database in {directory}, and create=False makes none")
+    path.mkdir(parents=True, exist_ok=True)
+    if direct:
+        _check_direct(path)
+    if there:
+        _look(path)
+    options.create_if_missing(not there)
     # the settings for the column family too: the engine would take those that the directory was made with
     try:
         rocks = rocksdict.Rdict(directory, options=options, column_families={"default": options})
@@ -57,6 +63,22 @@ def open_directory(directory: str, create: bool) -> tuple[Any, Mark]:
         commits = Commits.stored(rocks) or Commits()
         rocks.put(COMMITS, commits._replace(roots=digest_of_roots(rocks)).pack())
     return rocks, Mark(path / MARK)
+
+
+def _check_direct(path: Path) -> None:
+    """The engine would find it out too, but leave a directory that looks damaged."""
+    probe = path / PROBE
+    try:
+        os.close(os.open(probe, os.O_RDWR | os.O_CREAT | getattr(os, "O_DIRECT", 0), 0o600))
+    except OSError as error:
+        if error.errno == errno.EINVAL:
+            raise StoreConfigError(
+                f"direct=True: the file system of {path} does not read and write past the page cache; leave "
+                "the option out, or use a directory of another file system"
+            ) from error
+        raise
+    finally:
+        probe.unlink(missing_ok=True)  # a file system that refuses has made the file all the same
 
 
 def _has_database(path: Path) -> bool:

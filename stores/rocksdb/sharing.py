@@ -19,7 +19,9 @@ _inherited: set[str] = set()
 _lock = threading.Lock()
 
 
-def enter(directory: str, create: bool, users: tuple[object, ...], check: Callable[[], object]) -> Database:
+def enter(
+    directory: str, create: bool, direct: bool, users: tuple[object, ...], check: Callable[[], object]
+) -> Database:
     """The database in a directory, open until its last user has left. Raises what the check does."""
     with _lock:
         check()
@@ -27,7 +29,7 @@ def enter(directory: str, create: bool, users: tuple[object, ...], check: Callab
             raise Forked(directory)
         database = _databases.get(directory)
         if database is None:
-            database = _databases[directory] = Database(directory, create)
+            database = _databases[directory] = Database(directory, create, direct)
         database.users.update(users)
         return database
 

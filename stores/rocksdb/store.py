@@ -71,14 +71,18 @@ class RocksDBStore(Store):
     exclusive = True
     #: patience: seconds that a call waits for another process to close the directory
     #: create: whether the first call makes a database where there is none
+    #: direct: whether files are read and written past the page cache, for windows that would not stay in it;
+    #: the first store of a process that uses a directory decides
     known_options: ClassVar[dict[str, Callable[[Any], Any]]] = {
         "patience": within(parse_number, 0),
         "create": parse_bool,
+        "direct": parse_bool,
     }
 
     def __init__(self, url: str, **options: Any) -> None:
         super().__init__(url, **options)
         self._create: bool = self._options.get("create", True)
+        self._direct: bool = self._options.get("direct", False)
         parts = split_url(url)
         if parts.netloc or not parts.path:
             raise StoreConfigError(
@@ -203,7 +207,9 @@ class RocksDBStore(Store):
             raise self._explained(call, str(error)) from error
 
     def _enter(self, call: str, caller: int) -> Database:
-        return enter(self._directory, self._create, (self, caller), lambda: self._check_open(call))
+        return enter(
+            self._directory, self._create, self._direct, (self, caller), lambda: self._check_open(call)
+        )
 
     def _explained(self, call: str, text: str) -> StoreError:
         where = f"{call}: the directory {self._directory}"

@@ -14,7 +14,7 @@ from mta import AmortizedMTA, LogMTA, monoids
 from mta.paging.ahead import FURTHER, LEAST, MOST_SMALL, ReadAhead
 from mta.paging.stored import StoredPages
 from mta.policies import CountWindow
-from stores import Store, WrapperStore, open_store
+from stores import CountingStore, Store, WrapperStore, open_store
 
 
 class DistantStore(WrapperStore):
@@ -120,6 +120,41 @@ def test_a_head_that_leaps_or_goes_back_does_not_walk() -> None:
     assert list(ahead.head_at(20)) == []
     assert list(ahead.head_at(19)) == []
     assert list(ahead.head_at(20)) == [19]
+
+
+def test_a_head_that_leaps_as_far_each_time_walks() -> None:
+    ahead = ReadAhead(9)
+    ahead.head_at(500)
+    assert list(ahead.head_at(510)) == []
+    assert list(ahead.head_at(520)) == list(range(510, 520))
+    assert ahead.coming(1 << 60) == [(0, n) for n in range(530, 601, 10)]
+    assert ahead.coming(550 << 9) == [(0, 530), (0, 540)]
+    assert list(ahead.head_at(531)) == []  # it has lost its pace
+    assert ahead.coming(1 << 60) == [(0, n) for n in range(532, 540)]
+    for page in (980, 1000):
+        ahead.head_at(page)
+    assert list(ahead.head_at(1020)) == list(range(1000, 1020))
+    assert ahead.coming(1 << 60) == [(0, n) for n in range(1040, 1181, 20)] + [(1, 2)]
+    far = ReadAhead(4)
+    for page in (100, 105, 110):  # most pages of the next tier too would come with these
+        assert list(far.head_at(page)) == []
+
+
+def test_pages_that_a_batch_leaps_over_are_not_read() -> None:
+    with (
+        CountingStore(open_store("memory:")) as store,
+        AmortizedMTA(monoids.Max(), CountWindow(200 * 256), store=store, page_size=256) as window,
+    ):
+        batch = list(range(4 * 256))
+        for _ in range(50):
+            window.extend(batch)
+        window.checkpoint()
+        before = store.keys_read
+        for _ in range(40):
+            window.extend(batch)
+            assert window.query() == 1023
+        # of 160 pages that came to the head: those that it was in, and what was read ahead at first and last
+        assert store.keys_read - before <= 40 + 2 * ReadAhead(8).depth
 
 
 @pytest.mark.parametrize(("shift", "pages"), [(1, 4), (6, 4), (9, 1), (14, 1)])

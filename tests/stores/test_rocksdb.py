@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import pickle
@@ -38,6 +39,73 @@ class TestRocksDB(StoreContract):
             yield store
 
 
+@pytest.fixture
+def direct(tmp_path: Path) -> str:
+    url = f"rocksdb://{tmp_path}/direct?direct=true"
+    try:
+        with open_store(url) as store:
+            store.get_many(["key"])
+    except StoreConfigError:
+        pytest.skip("the file system of temporary files does no direct I/O")
+    return url
+
+
+class TestRocksDBPastThePageCache(StoreContract):
+    survives_fork = False
+
+    @pytest.fixture
+    def store(self, direct: str) -> Iterator[Store]:
+        with open_store(direct) as store:
+            yield store
+
+
+def test_a_directory_is_read_and_written_as_it_was_opened(direct: str, tmp_path: Path) -> None:
+    pages = {f"key{number}": os.urandom(1 << 17) for number in range(200)}
+    for url, past in ((direct, 1), (f"rocksdb://{tmp_path}/direct", 0), (direct, 1)):
+        with open_store(url) as store:
+            store.put_many(pages)
+            root = store.read_root("root")
+            store.swap_root("root", b"x", root and root[1])
+            assert store.get_many(list(pages)) == list(pages.values())
+        told = (tmp_path / "direct" / "LOG").read_text()
+        for what in ("use_direct_reads", "use_direct_io_for_flush_and_compaction"):
+            assert set(re.findall(rf"Options\.{what}: (\d)", told)) == {str(past)}
+
+
+def test_a_file_system_that_does_no_direct_io(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = os.open
+
+    def refused(path: Any, flags: int, mode: int = 0o777) -> int:
+        if not flags & os.O_DIRECT:
+            return made(path, flags, mode)
+        os.close(made(path, flags & ~os.O_DIRECT, mode))  # as ramfs does, which makes the file all the same
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
+
+    url = f"rocksdb://{tmp_path}/new"
+    with monkeypatch.context() as patch, open_store(url, direct=True) as store:
+        patch.setattr(os, "open", refused)
+        with pytest.raises(
+            StoreConfigError, match=r"direct=True: the file system of .*/new .* leave the option out"
+        ):
+            store.put_many({"key": b"x"})
+        assert os.listdir(tmp_path / "new") == []
+    with open_store(url) as store:
+        store.put_many({"key": b"x"})
+        token = store.swap_root("root", b"y", None)
+    with monkeypatch.context() as patch, open_store(f"{url}?direct=yes") as store:
+        patch.setattr(os, "open", refused)
+        with pytest.raises(StoreConfigError):
+            store.read_root("root")
+    with open_store(url) as store:
+        assert store.read_root("root") == (b"y", token)
+
+
+def test_the_first_store_decides_for_a_directory(direct: str, tmp_path: Path) -> None:
+    with open_store(f"rocksdb://{tmp_path}/direct") as first, open_store(direct) as second:
+        first.put_many({"key": b"x"})
+        assert second.get_many(["key"]) == [b"x"]
+
+
 def test_data_outlives_the_store(tmp_path: Path) -> None:
     with open_store(f"rocksdb://{tmp_path}") as store:
         store.put_many({"key": b"x"})
@@ -47,19 +115,21 @@ def test_data_outlives_the_store(tmp_path: Path) -> None:
         assert store.read_root("root") == (b"y", token)
 
 
-def test_data_outlives_a_killed_process(tmp_path: Path) -> None:
+@pytest.mark.parametrize("directly", [False, True])
+def test_data_outlives_a_killed_process(directly: bool, direct: str, tmp_path: Path) -> None:
     code = """
 import os, signal, sys
 from stores import open_store
 store = open_store(sys.argv[1])
 store.put_many({"key": b"x" * 100_000})
+store.put_many({f"key{number}": b"x" * 100_000 for number in range(300)})  # more than goes through the log
 store.swap_root("root", b"y", None)
 os.kill(os.getpid(), signal.SIGKILL)
 """
-    url = f"rocksdb://{tmp_path}"
+    url = direct if directly else f"rocksdb://{tmp_path}/buffered"
     assert subprocess.run([sys.executable, "-c", code, url], check=False).returncode == -9
     with open_store(url) as store:
-        assert store.get_many(["key"]) == [b"x" * 100_000]
+        assert store.get_many(["key", "key0", "key299"]) == [b"x" * 100_000] * 3
         assert store.read_root("root") is not None
 
 
