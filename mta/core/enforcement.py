@@ -69,14 +69,14 @@ def _rule_of_predicates(limits: Limits) -> Rule:
     rejects, most, timed = limits.predicate, limits.count, bool(limits.spans())
 
     def gone(tree: Tree, state: Any, time: Any) -> tuple[int, Any]:
-        head, tail, old = tree.head, tree.tail, tree.first
+        head, tail = tree.head, tree.tail
         if head == tail:
             return int(rejects(state, state)), state
         whole = tree.kept
         if whole is UNKNOWN:
             whole = tree.total()
         total = tree.combine(whole, state)
-        first = head
+        first, old = head, tree.first  # which the total may have made ready
         if old is UNKNOWN or rejects(total, old):
             first = _first_not_rejected_after(tree, rejects, total, whole)
         if timed:
