@@ -151,6 +151,7 @@ def rolling(
             metrics=metrics,
             several_processes=_several_executors(df),
             case_sensitive=sensitive,
+            gathered=int(_conf(df, "spark.sql.execution.arrow.maxRecordsPerBatch") or 0),
         )
         return out.drop(*named.added) if named.added else out
     return _rolling_batch(named, plan, metrics)

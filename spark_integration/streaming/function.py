@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from spark_integration.streaming.bucket.table import KeyTable
 from spark_integration.streaming.bucket.task import BucketTask
 from spark_integration.streaming.identity import decode_identity
 from spark_integration.streaming.keys import decode_bucket
-from spark_integration.streaming.packing import PLACE, QUERY_KEY, ROWS, packed_counts
+from spark_integration.streaming.packing import PLACE, QUERY_KEY, ROWS, Filling, packed_counts
 from spark_integration.streaming.plan import StreamPlan, Tools
 from spark_integration.streaming.schema import deserialized, serialized
 from spark_integration.streaming.state import BucketState, decode_state
@@ -37,6 +37,7 @@ class StreamFunction:
     def __init__(self, stream: StreamPlan) -> None:
         self._stream = stream
         self._tools: Tools | None = None
+        self._filling = Filling(stream.gathered)
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_tools": None}
@@ -71,7 +72,7 @@ class StreamFunction:
             try:
                 for batch in rows:
                     if last is not None:
-                        yield _frame(last)
+                        yield self._frame(last)
                     last = serialized(batch)
                 after = task.save()
                 if after is not None:
@@ -84,7 +85,10 @@ class StreamFunction:
                 task.give_up()
                 raise
         # together, since a frame takes as long as a few short windows
-        yield _frame(*([] if last is None else [last]), packed_counts(meter))
+        yield self._frame(*([] if last is None else [last]), packed_counts(meter))
+
+    def _frame(self, *cells: bytes) -> pd.DataFrame:
+        return _frame([*cells, *[None] * self._filling.behind(sum(map(len, cells)))])
 
     def _compare(self, frames: Iterator[pd.DataFrame], state: GroupState) -> None:
         """Refuses to go on with the windows of another query."""
@@ -111,7 +115,8 @@ class StreamFunction:
             columns = list(frame.columns)
             place, rows = columns.index(PLACE), columns.index(ROWS)
             # as they came, whichever part of the shuffle was fetched first, so that a replay gives the same
-            for _, packed in sorted((row[place], row[rows]) for row in frame.to_numpy().tolist()):
+            came = ((row[place], row[rows]) for row in frame.to_numpy().tolist() if row[rows] is not None)
+            for _, packed in sorted(came):
                 yield deserialized(packed, self._stream.rows.keyed)
 
     # -- time -------------------------------------------------------------------------------------------
@@ -140,7 +145,7 @@ def _columns() -> pd.Index:
     return pd.Index([ROWS])
 
 
-def _frame(*cells: bytes) -> pd.DataFrame:
+def _frame(cells: Sequence[bytes | None]) -> pd.DataFrame:
     import pandas as pd
 
     # from an array and an index that is there already: a fifth of the time of a dict

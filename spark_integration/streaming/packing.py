@@ -32,6 +32,28 @@ COUNTS, _COUNTS = "__rolling_counts", b"counts: "
 #: Rows that are unpacked together.
 UNPACKED_ROWS = 10_000
 
+#: Bytes of packed rows that Spark gathers, about, and how many rows may be added for that.
+GATHERED, MOST_ADDED = 8 << 20, 100_000
+
+
+class Filling:
+    """Rows of nothing behind packed ones, so that Spark hands on what it has gathered.
+
+    Before and behind a stateful function it gathers until rows are as many as its setting says, and takes a
+    packed one for one, whatever bytes it has.
+    """
+
+    def __init__(self, gathered: int) -> None:
+        self._of_a_byte = gathered / GATHERED if 0 < gathered <= MOST_ADDED else 0.0
+        self._owed = 0.0
+
+    def behind(self, size: int) -> int:
+        """How many to add behind so many bytes."""
+        self._owed += size * self._of_a_byte
+        added = int(self._owed)
+        self._owed -= added
+        return added
+
 
 def packed_schema(event_time: sql.StructField | None) -> sql.StructType:
     """Of packed rows; the event time is always null, and only carries the watermark's mark."""
@@ -46,18 +68,23 @@ def pack(
     schema: RowSchema,
     buckets: int,
     event_time: pa.DataType | None,
+    gathered: int,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """A row for each bucket of each batch, and one for the query."""
+    """A row for each bucket of each batch with what fills up behind it, and one for the query."""
     context = TaskContext.get()
     place = (context.partitionId() if context is not None else 0) << 40
-    yield _packed([QUERY_KEY], [b""], place, event_time)
+    filling = Filling(gathered)
+    yield _packed([(QUERY_KEY, place, b"")], event_time)
     for batch in batches:
         if not batch.num_rows:
             continue
-        found = list(_by_bucket(conformed(batch, schema.arrow), keys, schema.keyed, buckets))
-        yield _packed([key for key, _ in found], [rows for _, rows in found], place, event_time)
-        place += len(found)
+        packed: list[tuple[bytes, int, bytes | None]] = []
+        for key, rows in _by_bucket(conformed(batch, schema.arrow), keys, schema.keyed, buckets):
+            packed.append((key, place, rows))
+            packed += [(key, place, None)] * filling.behind(len(rows))
+            place += 1
+        yield _packed(packed, event_time)
 
 
 def _by_bucket(
@@ -80,14 +107,12 @@ def _by_bucket(
 
 
 def _packed(
-    buckets: list[bytes], rows: list[bytes], place: int, event_time: pa.DataType | None
+    packed: Sequence[tuple[bytes, int, bytes | None]], event_time: pa.DataType | None
 ) -> pa.RecordBatch:
-    columns = {
-        KEY: pa.array(buckets, pa.binary()),
-        PLACE: pa.array(range(place, place + len(rows)), pa.int64()),
-    }
+    keys, places, rows = zip(*packed, strict=True)
+    columns = {KEY: pa.array(keys, pa.binary()), PLACE: pa.array(places, pa.int64())}
     if event_time is not None:
-        columns[EVENT_TIME] = pa.nulls(len(rows), event_time)
+        columns[EVENT_TIME] = pa.nulls(len(packed), event_time)
     columns[ROWS] = pa.array(rows, pa.binary())
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
@@ -100,7 +125,7 @@ def unpack(
     rows = 0
     counts = np.zeros(len(STREAM_SUMS))
     for batch in batches:
-        for value in batch.column(0):
+        for value in batch.column(0).drop_null():
             data = value.as_buffer()
             if data[: len(_COUNTS)] == _COUNTS:
                 counts += np.frombuffer(data[len(_COUNTS) :])

@@ -41,6 +41,8 @@ class StreamPlan:
     #: microseconds (or the order column's unit) without a row after which a key is forgotten
     forget_after: float | None
     buckets: int
+    #: rows that Spark gathers before it hands them on
+    gathered: int = 0
 
     @property
     def span(self) -> float | None:

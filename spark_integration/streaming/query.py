@@ -46,6 +46,7 @@ def rolling_stream(
     metrics: Metrics | None,
     several_processes: bool,
     case_sensitive: bool,
+    gathered: int,
 ) -> DataFrame:
     from pyspark.sql import functions as fn
     from pyspark.sql.streaming.state import GroupStateTimeout
@@ -60,6 +61,7 @@ def rolling_stream(
         several_processes,
         case_sensitive=case_sensitive,
         buckets=buckets,
+        gathered=gathered,
     )
     timeout = GroupStateTimeout.NoTimeout
     if marked is not None:
@@ -68,7 +70,8 @@ def rolling_stream(
         timeout = GroupStateTimeout.ProcessingTimeTimeout
     out = _nullable(with_results(df.schema, plan))
     # tasks go by places
-    packing = for_workers("pack_rows", pack, plan.keys, schema, stream.buckets, _mark_type(marked, plan.zone))
+    mark = _mark_type(marked, plan.zone)
+    packing = for_workers("pack_rows", pack, plan.keys, schema, stream.buckets, mark, gathered)
     packed = numbered(df).mapInArrow(packing, packed_schema(marked))
     answered = packed.groupBy(packed[KEY]).applyInPandasWithState(
         StreamFunction(stream),
@@ -103,6 +106,7 @@ def stream_plan(
     *,
     case_sensitive: bool = False,
     buckets: int | None = None,
+    gathered: int = 0,
 ) -> StreamPlan:
     if plan.algorithm == "daba":
         raise RollingError(
@@ -141,6 +145,7 @@ def stream_plan(
         waits=waits,
         forget_after=forgets,
         buckets=buckets,
+        gathered=gathered,
     )
 
 

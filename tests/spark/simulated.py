@@ -22,6 +22,9 @@ from spark_integration.streaming.schema import RowSchema, arrow_schema
 from spark_integration.streaming.storage import Place
 from stores import Store
 
+#: What Spark gathers: rows of nothing are among the others.
+GATHERED = 10_000
+
 
 class StateOfSpark:
     """What Spark gives to the function for a bucket: its state, the watermark and a timeout."""
@@ -98,7 +101,13 @@ class Simulated:
         schema_of_rows = RowSchema(spark_schema, "UTC")
         self._plan, self._schema = plan, schema_of_rows
         self._stream = stream_plan(
-            plan, schema_of_rows, self._waits, self._forget_after, False, buckets=self._buckets
+            plan,
+            schema_of_rows,
+            self._waits,
+            self._forget_after,
+            False,
+            buckets=self._buckets,
+            gathered=GATHERED,
         )
         out = with_results(spark_schema, plan)
         self._out, self._names = arrow_schema(out, "UTC"), out.names
@@ -108,7 +117,8 @@ class Simulated:
         """One micro-batch."""
         arrived: dict[bytes, list[tuple[int, bytes]]] = {}
         batches = file.to_batches() if file else []
-        for packed in pack(self._plan.keys, self._schema, self._stream.buckets, self._marked, batches):
+        stream = self._stream
+        for packed in pack(self._plan.keys, self._schema, stream.buckets, self._marked, GATHERED, batches):
             for row in packed.to_pylist():
                 arrived.setdefault(row["key"], []).append((row["place"], row["packed"]))
         timed_out = [
