@@ -24,12 +24,13 @@ class Appender:
     def appended(
         self, chunk: Chunk, start: int, stop: int, results: Mapping[str, Any]
     ) -> Iterator[pa.RecordBatch]:
-        """Rows start to stop of a chunk."""
+        """Rows start to stop of a chunk; the results are theirs."""
         if start == stop:
             return
 
         def columns_of(first: int, last: int) -> list[pa.Array]:
-            return self._results.columns({name: part[first:last] for name, part in results.items()})
+            of_rows = slice(first - start, last - start)
+            return self._results.columns({name: part[of_rows] for name, part in results.items()})
 
         columns = self._blame.attempt(chunk, start, stop, columns_of)
         for batch, first in chunk.slices(start, stop):

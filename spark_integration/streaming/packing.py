@@ -33,7 +33,7 @@ COUNTS, _COUNTS = "__rolling_counts", b"counts: "
 UNPACKED_ROWS = 10_000
 
 #: Bytes of packed rows that Spark gathers, about, and how many rows may be added for that.
-GATHERED, MOST_ADDED = 8 << 20, 100_000
+GATHERED, MOST_ADDED = 4 << 20, 100_000
 
 
 class Filling:
@@ -44,13 +44,16 @@ class Filling:
     """
 
     def __init__(self, gathered: int) -> None:
-        self._of_a_byte = gathered / GATHERED if 0 < gathered <= MOST_ADDED else 0.0
-        self._owed = 0.0
+        if not 0 < gathered <= MOST_ADDED:
+            gathered = 0
+        self._of_a_byte = gathered / GATHERED
+        # what is gathered once need not be handed on before the end
+        self._owed = -float(gathered)
 
     def behind(self, size: int) -> int:
         """How many to add behind so many bytes."""
         self._owed += size * self._of_a_byte
-        added = int(self._owed)
+        added = max(0, int(self._owed))
         self._owed -= added
         return added
 

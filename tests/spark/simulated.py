@@ -14,7 +14,7 @@ from streams import NUMBER, Row
 
 from spark_integration.call.planning import make_plan, with_results
 from spark_integration.running.metering import STREAM_SUMS
-from spark_integration.streaming import function
+from spark_integration.streaming import function, packing
 from spark_integration.streaming.function import StreamFunction
 from spark_integration.streaming.packing import COUNTS, QUERY_KEY, pack, unpack
 from spark_integration.streaming.query import stream_plan
@@ -22,8 +22,8 @@ from spark_integration.streaming.schema import RowSchema, arrow_schema
 from spark_integration.streaming.storage import Place
 from stores import Store
 
-#: What Spark gathers: rows of nothing are among the others.
-GATHERED = 10_000
+#: Rows and bytes that Spark gathers, so few that rows of nothing are among the others.
+GATHERED, BYTES = 10, 4_000
 
 
 class StateOfSpark:
@@ -118,15 +118,18 @@ class Simulated:
         arrived: dict[bytes, list[tuple[int, bytes]]] = {}
         batches = file.to_batches() if file else []
         stream = self._stream
-        for packed in pack(self._plan.keys, self._schema, stream.buckets, self._marked, GATHERED, batches):
-            for row in packed.to_pylist():
-                arrived.setdefault(row["key"], []).append((row["place"], row["packed"]))
+        with mock.patch.object(packing, "GATHERED", BYTES):
+            call = StreamFunction(self._stream)
+            for packed in pack(
+                self._plan.keys, self._schema, stream.buckets, self._marked, GATHERED, batches
+            ):
+                for row in packed.to_pylist():
+                    arrived.setdefault(row["key"], []).append((row["place"], row["packed"]))
         timed_out = [
             key
             for key, (_, timeout) in self.states.items()
             if key not in arrived and timeout is not None and timeout < watermark
         ]
-        call = StreamFunction(self._stream)
         if self._chance(0.2):
             # the run ends after some of the keys
             for key in [*arrived, *timed_out][:2]:

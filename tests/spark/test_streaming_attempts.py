@@ -19,8 +19,9 @@ from test_streaming_buckets import SCHEMA, check_stored, make_files, small
 from mta import monoids
 from mta.durability.operations import collect
 from mta.errors import WindowError
+from spark_integration.streaming import packing
 from spark_integration.streaming.bucket import segments, table
-from spark_integration.streaming.packing import GATHERED, MOST_ADDED, QUERY_KEY, pack
+from spark_integration.streaming.packing import MOST_ADDED, QUERY_KEY, pack
 from stores import Store, StoreError, open_store
 
 HOW: dict[str, Any] = {
@@ -246,9 +247,10 @@ def test_keys_are_forgotten_by_the_clock_where_there_is_no_watermark() -> None:
 # -- packing ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("gathered", [-1, 0, 10_000, MOST_ADDED, MOST_ADDED + 1])
-def test_what_comes_in_is_packed_by_bucket(gathered: int) -> None:
+@pytest.mark.parametrize("gathered", [-1, 0, 7, 1_000, MOST_ADDED, MOST_ADDED + 1])
+def test_what_comes_in_is_packed_by_bucket(gathered: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each row once, with the digest of its key, whatever the batches; and rows of nothing by their bytes."""
+    monkeypatch.setattr(packing, "GATHERED", 500)
     file = files_of(2)[0]
     with open_store("memory:") as store:
         stream = Simulated(SCHEMA, store, 1, buckets=3, **HOW)
@@ -262,7 +264,7 @@ def test_what_comes_in_is_packed_by_bucket(gathered: int) -> None:
     added = [cell for cell in cells if cell["packed"] is None]
     cells = [cell for cell in cells if cell["packed"] is not None]
     size = sum(len(cell["packed"]) for cell in cells)
-    wanted = size * gathered / GATHERED if 0 < gathered <= MOST_ADDED else 0
+    wanted = (size / 500 - 1) * gathered if 0 < gathered <= MOST_ADDED else 0
     assert wanted - 1 < len(added) <= wanted
     assert {cell["place"] for cell in added} <= {cell["place"] for cell in cells}
     assert sum(cell["key"] == QUERY_KEY for cell in cells) == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,9 @@ from spark_integration.partition.folds import first_rows, folds
 from spark_integration.streaming.bucket.arrivals import Arrivals
 from spark_integration.streaming.bucket.block import Block, end_to_end, ranges, taken
 from spark_integration.streaming.plan import Tools, elements, peers_of
+
+#: Rows of windows whose results are computed together, unless one key has more.
+PART_ROWS = 1 << 15
 
 
 class ShortWindows:
@@ -38,6 +41,7 @@ class ShortWindows:
         order[self._places] = np.arange(len(order) - len(self._places), len(order))
         self._order = order
         self._before = before
+        self._keys = np.repeat(np.arange(keys), arrivals.lengths)
         self._times = tools.order.times(arrivals.batch)
         self._stamps: Array | None = None
         if tools.timed:
@@ -57,20 +61,35 @@ class ShortWindows:
 
     # -- results ----------------------------------------------------------------------------------------
 
-    def results(self) -> Mapping[str, Any]:
-        """For each row that came."""
-        found: dict[str, Any] = {}
-        for program, values in zip(self._tools.programs, self._values, strict=True):
-            found.update(self._results_of(program, elements(values, len(self._order))))
+    def results(self) -> Iterator[tuple[int, int, Mapping[str, Any]]]:
+        """Those of the rows that came, part by part: of the rows from here to there."""
+        values = [elements(each, len(self._order)) for each in self._values]
+        for start, stop in self._parts():
+            found: dict[str, Any] = {}
+            for program, each in zip(self._tools.programs, values, strict=True):
+                found.update(self._results_of(program, each, start, stop))
+            yield start, stop, self._of_peers(found, start, stop)
+
+    def _parts(self) -> Iterator[tuple[int, int]]:
+        """From which to which of the rows that came: those of some keys."""
+        ends, arrived = np.cumsum(self._lengths), np.cumsum(self._arrivals.lengths)
+        first = 0
+        while first < len(ends):
+            before = int(self._starts[first])
+            last = max(first, int(np.searchsorted(ends, before + PART_ROWS, "right")) - 1)
+            yield int(arrived[first] - self._arrivals.lengths[first]), int(arrived[last])
+            first = last + 1
+
+    def _of_peers(self, found: Mapping[str, Any], start: int, stop: int) -> Mapping[str, Any]:
+        """All rows of a key and time have the results of the last of them."""
         if not self._tools.plan.frame.peers:
             return found
-        keys = np.repeat(np.arange(len(self._lengths)), self._arrivals.lengths)
-        last = peers_of(keys, self._times)
+        last = peers_of(self._keys[start:stop], self._times[start:stop])
         if bool((last == np.arange(len(last))).all()):
             return found
         return {name: part.take(last) for name, part in found.items()}
 
-    def _results_of(self, program: Program, values: Any) -> Any:
+    def _results_of(self, program: Program, values: Any, start: int, stop: int) -> Any:
         layout = layout_of(program.monoid)
 
         def results(start: int, stop: int) -> Any:
@@ -83,7 +102,7 @@ class ShortWindows:
             found = folds(layout, states, np.concatenate([[0], inner]), firsts)
             return layout.lower(layout.take(found, places - first))
 
-        return self._tools.blame.attempt(self._chunk, 0, self._chunk.rows, results)
+        return self._tools.blame.attempt(self._chunk, start, stop, results)
 
     @property
     def chunk(self) -> Chunk:

@@ -68,13 +68,12 @@ class Windows:
         places = self._table.block.find(arrivals.digests)
         before = self._table.block.take(places[places >= 0])
         windows = ShortWindows(self._tools, before, arrivals)
-        results = windows.results()
-        chunk = windows.chunk
+        for start, stop, results in windows.results():
+            yield from self._tools.appender.appended(windows.chunk, start, stop, results)
         block, left = windows.after(seen)
         self._meter.add("evictions", left * len(self._tools.programs))
         self._table.put(block)
         self._move(np.flatnonzero(self._too_long(block)), block, last)
-        yield from self._tools.appender.appended(chunk, 0, chunk.rows, results)
 
     def _too_long(self, block: Block) -> Array:
         """Which keys have more rows than stand among those of others."""
