@@ -29,7 +29,7 @@ from mta import monoids, policies
 from mta.durability.coding import decode_root
 from mta.durability.operations import collect
 from spark_integration.streaming import backlog, long
-from spark_integration.streaming.bucket import segments, table
+from spark_integration.streaming.bucket import segments, short, table
 from stores import Store, open_store
 
 SCHEMA = pa.schema(
@@ -96,6 +96,7 @@ def small(rng: np.random.Generator) -> Iterator[None]:
         mock.patch.object(backlog, "DOCUMENT_ROWS", 20),
         mock.patch.object(backlog, "HELD_ROWS", 200),
         mock.patch.object(long, "SHORT_AGAIN", 5),
+        mock.patch.object(short, "PART_ROWS", int(rng.choice([1, 5, 40, 1 << 15]))),
     ):
         yield
 
