@@ -62,7 +62,9 @@ def test_bench_stream_quick(tmp_path: Path) -> None:
     assert sum(counts["rows"] for counts in deep["raw"]["counts"]) == 2_000 * 6
     assert sum(counts["pages_written"] for counts in deep["raw"]["counts"]) > 0
     for section in (wide, known, hot):
-        assert all(line["value"] >= 0 for line in section["lines"])
+        # a worker may well have less than another
+        measured = [line for line in section["lines"] if "more than" not in line["contender"]]
+        assert all(line["value"] >= 0 for line in measured), measured
     values = {line["subject"]: line["value"] for line in wide["lines"]}
     assert 0 < values["state"] < 1 << 16
     for name in ("redis", "rocksdb"):
