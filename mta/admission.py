@@ -13,8 +13,13 @@ from mta.encoding.packing import check_text, pack, pack_entries
 from mta.errors import OutOfOrderError
 from mta.inputs import lift_of, row_of
 
-#: What any store can hold, also in a tuple.
-_NUMBERS = frozenset({int, float, bool, type(None)})
+
+def _all_numbers(row: tuple[Any, ...]) -> bool:
+    """Whether any store can hold it, found out without packing it."""
+    for each in row:  # noqa: SIM110  a generator would cost more than what is in it
+        if type(each) is not float and type(each) is not int:
+            return False
+    return True
 
 
 class Admission:
@@ -73,7 +78,7 @@ class Admission:
         kind = type(row)
         if kind is str:
             check_text(row)
-        elif kind is not tuple or not _NUMBERS.issuperset(map(type, row)):
+        elif kind is not tuple or not _all_numbers(row):
             pack(row)
         if not self._tree.tail:
             pack_entries([self._tree.layout.monoid.pack(state)])

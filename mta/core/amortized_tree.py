@@ -103,10 +103,13 @@ class AmortizedTree(Tree):
     def grow(self, row: Any, state: Any, time: Any, total: Any, lower: Any) -> Any:
         if self.r0 is UNKNOWN:
             self._read_r0()
-        younger = self.younger
-        younger = state if younger is NOTHING else self.combine(younger, state)
+        r0, younger = self.r0, self.younger
+        if r0 is NOTHING and total is not UNKNOWN:
+            younger = total  # all of the window is behind the boundary
+        else:
+            younger = state if younger is NOTHING else self.combine(younger, state)
         if total is UNKNOWN:
-            total = self.layout.join(self.r0, younger)
+            total = self.layout.join(r0, younger)
         result = total if lower is None else lower(total)
         leaves = self.forest.tails[0]
         times, entries = leaves.times, leaves.entries

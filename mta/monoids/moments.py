@@ -112,6 +112,8 @@ class GeometricMean(Mean):
     identity = (0, 0.0)
 
     def check_row(self, row: Any) -> Any:
+        if type(row) is float and row >= 0:  # what mostly comes
+            return row
         row = super().check_row(row)
         if row < 0:
             raise ValueError(f"{self!r} takes no negative numbers, got {row!r}")

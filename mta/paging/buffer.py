@@ -27,6 +27,9 @@ KEPT_BACK = 2
 #: Pages that wait before the caller does.
 BUFFERED = 8
 
+#: Entries that are worth a call: with fewer, it takes a good part of the time that filling their pages takes.
+WORTH_A_CALL = 1 << 12
+
 
 class Written(Protocol):
     """Where pages go that are in the store now: a cache."""
@@ -44,11 +47,23 @@ class Sent(Protocol):
     def doom(self, keys: Iterable[str]) -> None: ...
 
 
+def worth_a_call(shift: int) -> int:
+    """How many pages are written in one call, of half of those that may wait."""
+    return max(1, min(BUFFERED // 2, WORTH_A_CALL >> shift))
+
+
 class Buffer:
     """Its lock is taken before those of the cache and of the reaper, and never after."""
 
     def __init__(
-        self, shelf: Shelf, cache: Written, reaper: Sent, lane: Lane, *, size: int = BUFFERED
+        self,
+        shelf: Shelf,
+        cache: Written,
+        reaper: Sent,
+        lane: Lane,
+        *,
+        size: int = BUFFERED,
+        together: int = 1,
     ) -> None:
         self._shelf, self._cache, self._reaper = shelf, cache, reaper
         self._lane, self._size = lane, size
@@ -61,8 +76,8 @@ class Buffer:
         self.early: set[PageId] = set()
         self._sent: set[PageId] = set()
         self._kept_back = KEPT_BACK
-        #: pages that come together before they are written, all of them, if that was asked for
-        self._held: int | None = None
+        #: so many pages come together, beside those that are kept back, before they are written
+        self._together = together
         #: why the last writing in the background failed
         self._failure: StoreError | WindowError | None = None
 
@@ -99,7 +114,7 @@ class Buffer:
             self.tail = tail
             self.early.clear()
             self._sent.clear()
-            ready = len(self._pages) > (self._kept_back if self._held is None else max(0, self._held - 1))
+            ready = len(self._pages) >= self._kept_back + self._together
         if ready:
             self._start()
 
@@ -140,7 +155,7 @@ class Buffer:
     def hold(self, pages: int | None) -> None:
         """So many pages come together before they are written, in one call, and so many more may wait."""
         if pages is not None:
-            self._held, self._kept_back, self._size = pages, 0, max(2 * pages, 1)
+            self._together, self._kept_back, self._size = max(1, pages), 0, max(2 * pages, 1)
 
     def keep_none_back(self) -> None:
         """From now on: where checkpoints are made, each has to write what was kept back."""

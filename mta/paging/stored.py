@@ -14,7 +14,7 @@ from mta.core.states import Layout, Run
 from mta.paging.ahead import ReadAhead
 from mta.paging.background import Lane, pool_of
 from mta.paging.bounds import AS_IS, Bounds
-from mta.paging.buffer import Buffer
+from mta.paging.buffer import Buffer, worth_a_call
 from mta.paging.cache import Cache
 from mta.paging.keys import Behind, Keys, PageId
 from mta.paging.reaper import Reaper
@@ -51,7 +51,9 @@ class StoredPages:
         self._reaper = Reaper(self._shelf, self._behind, self._writer)
         self._ahead = ReadAhead(shift, bounds.pages_cached(shift), bounds.refill)
         self._cache = Cache(self._shelf, self._behind, self._ahead, self._reader)
-        self._buffer = Buffer(self._shelf, self._cache, self._reaper, self._writer)
+        self._buffer = Buffer(
+            self._shelf, self._cache, self._reaper, self._writer, together=worth_a_call(shift)
+        )
         self._buffer.hold(bounds.pages_buffered(shift))
         #: pages that were asked for, and those of them that were in the process or on their way to it
         self.asked = 0

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from paging.parts import SIZE, OneWriter, Recorder, lane_of, page, same, shelf_of
 
-from mta.paging.buffer import BUFFERED, KEPT_BACK, Buffer
+from mta.paging.buffer import BUFFERED, KEPT_BACK, Buffer, worth_a_call
 from stores import StoreUnavailable, WrapperStore, open_store, pages_of, parse_page_key
 from stores.testing import CountingStore, FaultyStore
 
@@ -20,12 +20,12 @@ def store() -> Iterator[CountingStore]:
 
 
 class Case:
-    def __init__(self, store: Any, keys: OneWriter | None = None) -> None:
+    def __init__(self, store: Any, keys: OneWriter | None = None, together: int = 1) -> None:
         self.store = store
         self.keys = keys or OneWriter()
         self.shelf = shelf_of(store, self.keys)
         self.cache, self.reaper, self.lane = Recorder(), Recorder(), lane_of(store)
-        self.buffer = Buffer(self.shelf, self.cache, self.reaper, self.lane)
+        self.buffer = Buffer(self.shelf, self.cache, self.reaper, self.lane, together=together)
 
     def put(self, numbers: range, mark: int = 0, *, settled: bool = True) -> None:
         for number in numbers:
@@ -55,6 +55,21 @@ def test_the_youngest_pages_are_kept_back(store: CountingStore) -> None:
     case.buffer.flush()
     assert case.stored() == list(range(5))
     assert len(case.buffer) == 0
+
+
+def test_small_pages_wait_for_each_other(store: CountingStore) -> None:
+    assert [worth_a_call(shift) for shift in (1, 10, 11, 12, 14, 20)] == [4, 4, 2, 1, 1, 1]
+    case = Case(store, together=4)
+    for number in range(30):
+        case.put(range(number, number + 1))
+        case.buffer.make_room()
+        case.lane.finish()
+        assert len(case.buffer) < KEPT_BACK + 4 <= BUFFERED
+        assert len(case.buffer) + len(case.stored()) == number + 1
+    assert store.calls["put_many"] == (30 - KEPT_BACK) // 4
+    case.buffer.keep_none_back()
+    case.buffer.flush()
+    assert case.stored() == list(range(30))
 
 
 def test_pages_go_oldest_first_and_several_a_call(store: CountingStore) -> None:
