@@ -38,16 +38,16 @@ class Admission:
         """An element's row, state and time."""
         tree, clock = self._tree, self.clock
         tail = tree.tail
-        if time is None:
-            time = clock.counted(tail)
+        if time is None:  # then all were counted, so that it comes behind the youngest
+            time = tail if clock.given is False else clock.counted(tail)
         else:
             if type(time) is not int and type(time) is not float:
                 time = check_time(time)
             if not clock.given:
                 clock.give(tail)
-        if not tree.youngest <= time <= MAX_TIME:
-            check_time(time)
-            raise self._out_of_order(time)
+            if not tree.youngest <= time <= MAX_TIME:
+                check_time(time)
+                raise self._out_of_order(time)
         row = value if self._row is None else self._row(value)
         state = row if self._lift is None else self._lift(row)
         if self.stored and (type(row) not in (float, int) or not tail):
