@@ -11,6 +11,7 @@ import mmap
 import os
 import re
 import struct
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,6 @@ from stores.rocksdb.settings import settings
 
 #: Files without which nothing that was stored can be read. A first opening that died has made none of them.
 _OF_A_DATABASE = re.compile(rf"CURRENT|{MARK}|\d+\.(sst|blob|log)")
-
-#: A file that is made and removed, to see what the file system can do.
-PROBE = "DIRECT"
 
 #: How a log of the engine is laid out: blocks, records that do not cross them, and before each of them a
 #: checksum, its length and its kind.
@@ -67,18 +65,16 @@ def open_directory(directory: str, create: bool, direct: bool) -> tuple[Any, Mar
 
 def _check_direct(path: Path) -> None:
     """The engine would find it out too, but leave a directory that looks damaged."""
-    probe = path / PROBE
-    try:
-        os.close(os.open(probe, os.O_RDWR | os.O_CREAT | getattr(os, "O_DIRECT", 0), 0o600))
-    except OSError as error:
-        if error.errno == errno.EINVAL:
-            raise StoreConfigError(
-                f"direct=True: the file system of {path} does not read and write past the page cache; leave "
-                "the option out, or use a directory of another file system"
-            ) from error
-        raise
-    finally:
-        probe.unlink(missing_ok=True)  # a file system that refuses has made the file all the same
+    with tempfile.NamedTemporaryFile(dir=path) as probe:
+        try:
+            os.close(os.open(probe.name, os.O_RDWR | getattr(os, "O_DIRECT", 0)))
+        except OSError as error:
+            if error.errno == errno.EINVAL:
+                raise StoreConfigError(
+                    f"direct=True: the file system of {path} does not write past the page cache; leave the "
+                    "option out, or use a directory of another file system"
+                ) from error
+            raise
 
 
 def _has_database(path: Path) -> bool:

@@ -8,16 +8,12 @@ import rocksdict
 def settings(direct: bool = False) -> rocksdict.Options:
     """Memory that does not grow with the data, for pages of some 100 KB written once in order of their keys.
 
-    `direct`: files are read and written without the system's page cache.
-
-    Pages are in blob files, and only their keys are merged: a page is written once, and a file of pages goes
-    when the last of them is dead. Smaller values may live much longer than the pages they came with, and are
-    merged. Compression costs more than it saves on packed columns.
+    `direct`: files are written past the system's page cache, and read by it all the same: a small file of
+    keys is read for many pages.
     """
     options = rocksdict.Options(raw_mode=True)
     options.create_if_missing(False)
     options.set_use_direct_io_for_flush_and_compaction(direct)
-    options.set_use_direct_reads(direct)
     # a log is taken as far as it can be read; that all commits were in it is found by their number and digest
     options.set_wal_recovery_mode(rocksdict.DBRecoveryMode.point_in_time())
     options.set_write_buffer_size(8 << 20)

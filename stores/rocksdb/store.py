@@ -71,7 +71,7 @@ class RocksDBStore(Store):
     exclusive = True
     #: patience: seconds that a call waits for another process to close the directory
     #: create: whether the first call makes a database where there is none
-    #: direct: whether files are read and written past the page cache, for windows that would not stay in it;
+    #: direct: whether files are written past the page cache, for windows that would not stay in it;
     #: the first store of a process that uses a directory decides
     known_options: ClassVar[dict[str, Callable[[Any], Any]]] = {
         "patience": within(parse_number, 0),

@@ -1,6 +1,6 @@
 """One window of a billion numbers over RocksDB: filled, sliding, half evicted at once, and opened again.
 
-Once with files as usual, and once with files that are read and written past the system's page cache.
+Once with files as usual, and once with files that are written past the system's page cache.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BATCH, PARTS = 1 << 16, 20
 EVERY, QUICK_EVERY = 60.0, 0.05
 NAME = "billion"
 PHASES = {"fill": "Filled", "slide": "Sliding, a result a row", "extend": "Sliding, a result a batch"}
-DIRECT = ", past the page cache"
+DIRECT = ", written past the page cache"
 
 
 class Billion(Experiment):
@@ -227,7 +227,7 @@ def _size(entry: os.DirEntry[str]) -> int:
 
 def _seen(rows: Sequence[Row]) -> str:
     told = [_seen_of([row for row in rows if row["direct"] == direct]) for direct in (False, True)]
-    return f"{told[0]} Past the page cache: {told[1]}" if told[1] else told[0]
+    return f"{told[0]} Written past the page cache: {told[1]}" if told[1] else told[0]
 
 
 def _seen_of(rows: Sequence[Row]) -> str:
