@@ -39,6 +39,8 @@ KEYS, IDLE_KEYS = 50_000, 10_000
 KNOWN, SOME = (1_000, 10_000, 100_000, 1_000_000), 100
 #: Keys of a file that makes keys known, rows of each of their windows, and files that are measured.
 AT_ONCE, WINDOW_OF_KEY, MEASURED = 100_000, 10, 5
+#: Files of many keys before those that are measured, while Java is still compiling.
+WARMING = 6
 #: What they cost, how much more than where those that come are all, and bytes of memory of the most keys.
 COSTS = {"seconds": "s", "bytes of state": "bytes", "bytes of store traffic": "bytes"}
 AT_MOST, MEMORY = 3.0, 100 << 20
@@ -113,7 +115,8 @@ class _Bench:
         nothing = streams.play_nothing("idle", [partial(write_keys, keys=np.arange(idle))] * 3)
         idly = statistics.median(nothing[1:]) / idle
         section.add("a key", f"a function that does nothing, {idle:,} keys", idly, "s")
-        writers: list[WriteFile] = [partial(write_keys, keys=np.arange(keys))] * (2 + _measured(setting))
+        files = (1 if setting.quick else WARMING) + 1 + _measured(setting)
+        writers: list[WriteFile] = [partial(write_keys, keys=np.arange(keys))] * files
         for name, url in (
             ("redis", setting.redis_url),
             ("rocksdb", f"rocksdb://{self._directory / 'windows'}"),
