@@ -5,6 +5,7 @@ Never pickle: what a store returns is data, and must not be able to run code.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -32,6 +33,9 @@ ON_THE_STACK = 4
 
 #: Pages and states have an element inside a few levels of their own.
 _DEEPEST_PAGE = DEEPEST + 16
+
+#: Arrays that are written are of these types.
+_OF_NUMBERS = re.compile("[<|][biufc][0-9]{1,2}")
 
 _NESTS = frozenset({list, tuple, dict, set, frozenset})
 
@@ -191,8 +195,9 @@ def _restore(depth: int, code: int, data: bytes) -> Any:
 
 
 def _array(dtype: Any, shape: Any, raw: Any) -> Any:
-    kind = np.dtype(dtype) if isinstance(dtype, str) and len(dtype) <= 4 else None
-    if kind is None or kind.kind not in "biufc" or type(shape) is not list or type(raw) is not bytes:
+    # not every text: NumPy takes some for Python
+    kind = np.dtype(dtype) if isinstance(dtype, str) and _OF_NUMBERS.fullmatch(dtype) else None
+    if kind is None or type(shape) is not list or type(raw) is not bytes:
         raise Malformed("an array of no numbers")
     if any(type(length) is not int or length < 0 for length in shape):
         raise Malformed(f"an array of shape {shown(shape)}")

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from mta import AmortizedMTA, LogMTA, monoids
 from mta.encoding.packing import DEEPEST, Unpackable, pack, unpack
+from mta.encoding.untrusted import Malformed
 from stores import open_store
 
 SCALARS = st.one_of(
@@ -99,6 +100,14 @@ def test_arrays(array: Any) -> None:
         assert found.shape == array.shape
         assert found.dtype == array.dtype.newbyteorder("<")
         np.testing.assert_array_equal(found, array)
+
+
+@pytest.mark.parametrize("dtype", ["<,8", ",)", "(<,", "01", "a", "|O", "O", "<U1", "<M8", "f8,", "", "<f7"])
+def test_arrays_of_what_is_no_number_are_refused(dtype: str) -> None:
+    """Some of these NumPy takes for Python, and raises a SyntaxError."""
+    hostile = msgpack.packb(msgpack.ExtType(5, pack([dtype, [1], b"x" * 8])))
+    with pytest.raises(Malformed):
+        unpack(hostile)
 
 
 @pytest.mark.parametrize("value", [math.nan, -0.0, math.inf, -math.inf, 5e-324])
