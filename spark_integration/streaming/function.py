@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from functools import cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from pyspark import TaskContext
 from spark_integration.running.hang_up import HangUp
 from spark_integration.running.messages import said_in_one_line
 from spark_integration.running.metering import STREAM_SUMS, Meter
+from spark_integration.streaming.backlog import HELD_ROWS
 from spark_integration.streaming.bucket.documents import Documents
 from spark_integration.streaming.bucket.table import KeyTable
 from spark_integration.streaming.bucket.task import BucketTask
@@ -110,14 +112,25 @@ class StreamFunction:
         return BucketState(fingerprint, name, bucket, Documents.nothing(), KeyTable.nothing())
 
     def _batches(self, frames: Iterator[pd.DataFrame]) -> Iterator[pa.RecordBatch]:
+        """As the rows came, whichever part of the shuffle was fetched first: a replay gives the same."""
+        came: list[tuple[int, pa.RecordBatch]] = []
+        rows = 0
+        for place, batch in self._unpacked(frames):
+            came.append((place, batch))
+            rows += batch.num_rows
+            if rows >= HELD_ROWS:
+                yield from _by_place(came)
+                rows = 0
+        yield from _by_place(came)
+
+    def _unpacked(self, frames: Iterator[pd.DataFrame]) -> Iterator[tuple[int, pa.RecordBatch]]:
         for frame in frames:
             # its columns one by one cost more than a short window
             columns = list(frame.columns)
-            place, rows = columns.index(PLACE), columns.index(ROWS)
-            # as they came, whichever part of the shuffle was fetched first, so that a replay gives the same
-            came = ((row[place], row[rows]) for row in frame.to_numpy().tolist() if row[rows] is not None)
-            for _, packed in sorted(came):
-                yield deserialized(packed, self._stream.rows.keyed)
+            place, packed = columns.index(PLACE), columns.index(ROWS)
+            for row in frame.to_numpy().tolist():
+                if row[packed] is not None:
+                    yield row[place], deserialized(row[packed], self._stream.rows.keyed)
 
     # -- time -------------------------------------------------------------------------------------------
 
@@ -136,6 +149,13 @@ class StreamFunction:
             state.setTimeoutTimestamp(max(math.ceil(due / 1000) - 1, (clock or 0) // 1000, 1))
         elif clock is not None:
             state.setTimeoutDuration(max(1, math.ceil((due - clock) / 1000)))
+
+
+def _by_place(came: list[tuple[int, pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    """Those that were handed on are held no longer."""
+    came.sort(key=itemgetter(0), reverse=True)
+    while came:
+        yield came.pop()[1]
 
 
 @cache

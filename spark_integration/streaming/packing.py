@@ -46,13 +46,14 @@ class Filling:
     def __init__(self, gathered: int) -> None:
         if not 0 < gathered <= MOST_ADDED:
             gathered = 0
-        self._of_a_byte = gathered / GATHERED
+        self._gathered, self._of_a_byte = gathered, gathered / GATHERED
         # what is gathered once need not be handed on before the end
         self._owed = -float(gathered)
 
     def behind(self, size: int) -> int:
         """How many to add behind so many bytes."""
-        self._owed += size * self._of_a_byte
+        # so many are enough for Spark to hand on all there is, however large that was
+        self._owed = min(self._owed + size * self._of_a_byte, self._gathered)
         added = max(0, int(self._owed))
         self._owed -= added
         return added

@@ -162,16 +162,17 @@ class Simulated:
     ) -> tuple[StateOfSpark, list[Row], float]:
         blob, _ = self.states.get(key, (None, None))
         state = StateOfSpark(blob, watermark, arrived is None)
-        frame = pd.DataFrame(arrived or [], columns=["place", "packed"])
+        frames = [pd.DataFrame(part, columns=["place", "packed"]) for part in self._in_parts(arrived or [])]
         place = Place("query", str(self.run), self.batch, 0)
         shelf = mock.Mock(store=lambda *_: nullcontext(self._store))
         with (
             mock.patch.object(Place, "here", return_value=place),
             mock.patch.object(function, "SHELF", shelf),
         ):
-            frames = list(call((key,), iter([frame]), state))  # type: ignore[arg-type]
+            answers = list(call((key,), iter(frames), state))  # type: ignore[arg-type]
         packed = [
-            pa.RecordBatch.from_arrays([pa.array(each["packed"], pa.binary())], ["packed"]) for each in frames
+            pa.RecordBatch.from_arrays([pa.array(each["packed"], pa.binary())], ["packed"])
+            for each in answers
         ]
         rows, late = [], 0.0
         for batch in unpack(self._out, self._names, packed):
@@ -182,6 +183,12 @@ class Simulated:
                 else:
                     late += counts[STREAM_SUMS.index("late")]
         return state, rows, late
+
+    def _in_parts(self, arrived: list[tuple[int, bytes]]) -> list[list[tuple[int, bytes]]]:
+        """As Spark hands them on: in any order, and so many that some parts have nothing but filling."""
+        arrived = self._random.sample(arrived, len(arrived))
+        size = self._random.randint(1, 8)
+        return [arrived[start : start + size] for start in range(0, max(1, len(arrived)), size)]
 
     def blobs(self) -> list[bytes]:
         return [blob for key, (blob, _) in self.states.items() if key != QUERY_KEY]

@@ -250,7 +250,7 @@ def test_keys_are_forgotten_by_the_clock_where_there_is_no_watermark() -> None:
 @pytest.mark.parametrize("gathered", [-1, 0, 7, 1_000, MOST_ADDED, MOST_ADDED + 1])
 def test_what_comes_in_is_packed_by_bucket(gathered: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each row once, with the digest of its key, whatever the batches; and rows of nothing by their bytes."""
-    monkeypatch.setattr(packing, "GATHERED", 500)
+    monkeypatch.setattr(packing, "GATHERED", 5_000)
     file = files_of(2)[0]
     with open_store("memory:") as store:
         stream = Simulated(SCHEMA, store, 1, buckets=3, **HOW)
@@ -264,7 +264,7 @@ def test_what_comes_in_is_packed_by_bucket(gathered: int, monkeypatch: pytest.Mo
     added = [cell for cell in cells if cell["packed"] is None]
     cells = [cell for cell in cells if cell["packed"] is not None]
     size = sum(len(cell["packed"]) for cell in cells)
-    wanted = (size / 500 - 1) * gathered if 0 < gathered <= MOST_ADDED else 0
+    wanted = (size / 5_000 - 1) * gathered if 0 < gathered <= MOST_ADDED else 0
     assert wanted - 1 < len(added) <= wanted
     assert {cell["place"] for cell in added} <= {cell["place"] for cell in cells}
     assert sum(cell["key"] == QUERY_KEY for cell in cells) == 1
@@ -282,3 +282,28 @@ def test_what_comes_in_is_packed_by_bucket(gathered: int, monkeypatch: pytest.Mo
     assert all(len(each) == 1 for each in of_key.values())
     assert len({next(iter(each)) for each in of_key.values()}) == len(of_key)
     assert len({bucket for bucket, _ in found.values()}) == 3
+
+
+def test_no_more_is_added_than_makes_spark_hand_on_all_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packing, "GATHERED", 1_000)
+    filling = packing.Filling(7)
+    assert [filling.behind(size) for size in (999, 1, 500, 500, 10**9, 0, 1_000)] == [0, 0, 3, 4, 7, 0, 7]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_rows_of_one_time_come_as_they_were_in_whatever_parts_they_are_handed_on(waits: bool) -> None:
+    """Many batches of one key and time, with what fills up between them."""
+    count = 400
+    file = seconds_of(0, [1] * count, k=[1] * count, s=[f"{number:0200}" for number in range(count)])
+    how: dict[str, Any] = {
+        "partition_by": "k", "order_by": "o", "rows": 2,
+        "aggregates": {"before": monoids.First("s")},
+    }  # fmt: skip
+    batches = pa.Table.from_batches(file.to_batches(max_chunksize=10))
+    with open_store(f"memory:{uuid.uuid4().hex}") as store:
+        stream = Simulated(file.schema, store, 1, waits=waits, **how)
+        stream.play(batches, 0)
+        stream.play(None, END)
+    assert len(stream.rows) == count
+    for number, row in stream.rows.items():
+        assert int(row["before"]) == max(0, number - 1)
