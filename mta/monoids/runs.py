@@ -117,9 +117,10 @@ class LongestIncreasingRun(Monoid):
         n, first, last, head, tail, best, at, *times = state = tuple(packed)
         if len(times) != 4 or any(type(count) is not int for count in (n, head, tail, best, at)):
             raise TypeError(f"{self!r} has no such state: {packed!r}")
-        for each in (first, last, *times):
-            if each is not None:
-                number(each, self)
+        if not n and state == self.identity:
+            return state
+        for each in (first, last, *([] if times == [None] * 4 else times)):
+            number(each, self)
         return state
 
     def fingerprint(self) -> str:

@@ -64,3 +64,15 @@ def test_starts_after_is_monotone_and_exact(timed):
 def test_nothing_never_starts():
     run = LongestIncreasingRun()
     assert not LongestIncreasingRun.starts_after(run.identity, run.identity)
+
+
+@pytest.mark.parametrize("place", [1, 2, 7, 8, 9, 10])
+def test_states_with_something_missing_are_refused(place):
+    """As a damaged page may have them: they cannot be combined with any other."""
+    run = LongestIncreasingRun()
+    state = run.combine(run.lift((10, 1.5)), run.lift((20, 2.5)))
+    assert run.unpack(state) == state
+    assert run.unpack(run.identity) == run.identity
+    assert run.unpack(run.lift(3)) == run.lift(3)
+    with pytest.raises(TypeError, match="takes an int or a float, got None"):
+        run.unpack((*state[:place], None, *state[place + 1 :]))
