@@ -7,6 +7,7 @@ packed before they are grouped, and unpacked behind the stateful function.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -43,12 +44,13 @@ class Filling:
     packed one for one, whatever bytes it has.
     """
 
-    def __init__(self, gathered: int) -> None:
+    def __init__(self, gathered: int, task: int = 0) -> None:
+        """`task` is the number of one of those whose rows are gathered together."""
         if not 0 < gathered <= MOST_ADDED:
             gathered = 0
         self._gathered, self._of_a_byte = gathered, gathered / GATHERED
-        # what is gathered once need not be handed on before the end
-        self._owed = -float(gathered)
+        # what is gathered once, and of all tasks twice, need not be handed on before the end
+        self._owed = math.ldexp(-gathered, -task)
 
     def behind(self, size: int) -> int:
         """How many to add behind so many bytes."""
@@ -77,8 +79,9 @@ def pack(
 ) -> Iterator[pa.RecordBatch]:
     """A row for each bucket of each batch with what fills up behind it, and one for the query."""
     context = TaskContext.get()
-    place = (context.partitionId() if context is not None else 0) << 40
-    filling = Filling(gathered)
+    task = context.partitionId() if context is not None else 0
+    place = task << 40
+    filling = Filling(gathered, task)
     yield _packed([(QUERY_KEY, place, b"")], event_time)
     for batch in batches:
         if not batch.num_rows:

@@ -290,6 +290,13 @@ def test_no_more_is_added_than_makes_spark_hand_on_all_it_has(monkeypatch: pytes
     assert [filling.behind(size) for size in (999, 1, 500, 500, 10**9, 0, 1_000)] == [0, 0, 3, 4, 7, 0, 7]
 
 
+def test_many_tasks_of_few_rows_fill_up_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packing, "GATHERED", 1_000)
+    tasks = 2_000
+    added = sum(packing.Filling(100, task).behind(900) for task in range(tasks))
+    assert (tasks * 0.9 - 2) * 100 - tasks <= added <= tasks * 90
+
+
 @pytest.mark.parametrize("waits", [True, False])
 def test_rows_of_one_time_come_as_they_were_in_whatever_parts_they_are_handed_on(waits: bool) -> None:
     """Many batches of one key and time, with what fills up between them."""
