@@ -34,7 +34,7 @@ COUNTS, _COUNTS = "__rolling_counts", b"counts: "
 UNPACKED_ROWS = 10_000
 
 #: Bytes of packed rows that Spark gathers, about, and how many rows may be added for that.
-GATHERED, MOST_ADDED = 4 << 20, 100_000
+GATHERED, MOST_ADDED = 4 << 20, 20_000
 
 
 class Filling:
