@@ -74,7 +74,9 @@ def test_policies(server: tuple[str, str], name: str) -> None:
     in_order = data.sort_by([("k", "ascending"), ("o", "ascending"), ("r", "ascending")])
     with mock.patch.object(Store, "put_many", autospec=True, side_effect=Store.put_many) as put_many:
         rows = roll(in_order, order_by=["o", "r"], store=url, chunk=50, **how).to_pylist()
-    assert put_many.call_count > 10
+    # several pages are written in one call where the background finds them together
+    pages = sum(len(call.args[1]) for call in put_many.call_args_list)
+    assert pages > 40
     by_key = [[row for row in in_order.to_pylist() if row["k"] == key] for key in ROWS]
     wanted = [each for mine in by_key for each in pushed(mine, POLICIES[name])]
     assert [row["r"] for row in rows] == in_order["r"].to_pylist()
