@@ -24,7 +24,7 @@ from spark_integration.streaming.identity import decode_identity
 from spark_integration.streaming.keys import decode_bucket
 from spark_integration.streaming.packing import PLACE, QUERY_KEY, ROWS, Filling, packed_counts
 from spark_integration.streaming.plan import StreamPlan, Tools
-from spark_integration.streaming.schema import deserialized, serialized
+from spark_integration.streaming.schema import concatenated, deserialized, serialized
 from spark_integration.streaming.state import BucketState, decode_state
 from spark_integration.streaming.storage import SHELF, Place, partition_url
 
@@ -112,16 +112,17 @@ class StreamFunction:
         return BucketState(fingerprint, name, bucket, Documents.nothing(), KeyTable.nothing())
 
     def _batches(self, frames: Iterator[pd.DataFrame]) -> Iterator[pa.RecordBatch]:
-        """As the rows came, whichever part of the shuffle was fetched first: a replay gives the same."""
+        """Few and large, with rows as they came, whichever part of the shuffle was first: replays agree."""
         came: list[tuple[int, pa.RecordBatch]] = []
         rows = 0
         for place, batch in self._unpacked(frames):
             came.append((place, batch))
             rows += batch.num_rows
             if rows >= HELD_ROWS:
-                yield from _by_place(came)
+                yield _by_place(came)
                 rows = 0
-        yield from _by_place(came)
+        if came:
+            yield _by_place(came)
 
     def _unpacked(self, frames: Iterator[pd.DataFrame]) -> Iterator[tuple[int, pa.RecordBatch]]:
         for frame in frames:
@@ -151,11 +152,11 @@ class StreamFunction:
             state.setTimeoutDuration(max(1, math.ceil((due - clock) / 1000)))
 
 
-def _by_place(came: list[tuple[int, pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
-    """Those that were handed on are held no longer."""
-    came.sort(key=itemgetter(0), reverse=True)
-    while came:
-        yield came.pop()[1]
+def _by_place(came: list[tuple[int, pa.RecordBatch]]) -> pa.RecordBatch:
+    """All of them as one, which are then held no longer."""
+    batches = [batch for _, batch in sorted(came, key=itemgetter(0))]
+    came.clear()
+    return concatenated(batches)
 
 
 @cache

@@ -34,7 +34,7 @@ COUNTS, _COUNTS = "__rolling_counts", b"counts: "
 UNPACKED_ROWS = 10_000
 
 #: Bytes of packed rows that Spark gathers, about, and how many rows may be added for that.
-GATHERED, MOST_ADDED = 4 << 20, 20_000
+GATHERED_BYTES, MOST_ADDED = 4 << 20, 20_000
 
 
 class Filling:
@@ -48,7 +48,7 @@ class Filling:
         """`task` is the number of one of those whose rows are gathered together."""
         if not 0 < gathered <= MOST_ADDED:
             gathered = 0
-        self._gathered, self._of_a_byte = gathered, gathered / GATHERED
+        self._gathered, self._of_a_byte = gathered, gathered / GATHERED_BYTES
         # what is gathered once, and of all tasks twice, need not be handed on before the end
         self._owed = math.ldexp(-gathered, -task)
 

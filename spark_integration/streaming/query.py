@@ -71,7 +71,7 @@ def rolling_stream(
     out = _nullable(with_results(df.schema, plan))
     # tasks go by places
     mark = _mark_type(marked, plan.zone)
-    packing = for_workers("pack_rows", pack, plan.keys, schema, stream.buckets, mark, gathered)
+    packing = for_workers("pack_rows", pack, plan.keys, schema, stream.buckets, mark, stream.gathered)
     packed = numbered(df).mapInArrow(packing, packed_schema(marked))
     answered = packed.groupBy(packed[KEY]).applyInPandasWithState(
         StreamFunction(stream),

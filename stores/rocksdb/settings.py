@@ -8,6 +8,10 @@ import rocksdict
 def settings(direct: bool = False) -> rocksdict.Options:
     """Memory that does not grow with the data, for pages of some 100 KB written once in order of their keys.
 
+    Pages are in blob files, and only their keys are merged: a page is written once, and a file of pages goes
+    when the last of them is dead. Smaller values may live much longer than the pages they came with, and are
+    merged. Compression costs more than it saves on packed columns.
+
     `direct`: files are written past the system's page cache, and read by it all the same: a small file of
     keys is read for many pages.
     """

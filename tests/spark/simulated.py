@@ -118,7 +118,7 @@ class Simulated:
         arrived: dict[bytes, list[tuple[int, bytes]]] = {}
         batches = file.to_batches() if file else []
         stream = self._stream
-        with mock.patch.object(packing, "GATHERED", BYTES):
+        with mock.patch.object(packing, "GATHERED_BYTES", BYTES):
             call = StreamFunction(self._stream)
             for packed in pack(
                 self._plan.keys, self._schema, stream.buckets, self._marked, GATHERED, batches

@@ -250,7 +250,7 @@ def test_keys_are_forgotten_by_the_clock_where_there_is_no_watermark() -> None:
 @pytest.mark.parametrize("gathered", [-1, 0, 7, 1_000, MOST_ADDED, MOST_ADDED + 1])
 def test_what_comes_in_is_packed_by_bucket(gathered: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each row once, with the digest of its key, whatever the batches; and rows of nothing by their bytes."""
-    monkeypatch.setattr(packing, "GATHERED", 5_000)
+    monkeypatch.setattr(packing, "GATHERED_BYTES", 5_000)
     file = files_of(2)[0]
     with open_store("memory:") as store:
         stream = Simulated(SCHEMA, store, 1, buckets=3, **HOW)
@@ -287,13 +287,13 @@ def test_what_comes_in_is_packed_by_bucket(gathered: int, monkeypatch: pytest.Mo
 
 
 def test_no_more_is_added_than_makes_spark_hand_on_all_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packing, "GATHERED", 1_000)
+    monkeypatch.setattr(packing, "GATHERED_BYTES", 1_000)
     filling = packing.Filling(7)
     assert [filling.behind(size) for size in (999, 1, 500, 500, 10**9, 0, 1_000)] == [0, 0, 3, 4, 7, 0, 7]
 
 
 def test_many_tasks_of_few_rows_fill_up_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packing, "GATHERED", 1_000)
+    monkeypatch.setattr(packing, "GATHERED_BYTES", 1_000)
     tasks = 2_000
     added = sum(packing.Filling(100, task).behind(900) for task in range(tasks))
     assert (tasks * 0.9 - 2) * 100 - tasks <= added <= tasks * 90

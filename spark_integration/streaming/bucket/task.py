@@ -19,7 +19,7 @@ from spark_integration.partition.chunks import Chunk
 from spark_integration.partition.task import run
 from spark_integration.running.metering import Meter
 from spark_integration.running.storage import spool_file
-from spark_integration.streaming.backlog import HELD_ROWS, Backlog, Held
+from spark_integration.streaming.backlog import HELD_ROWS, Backlog
 from spark_integration.streaming.bucket.arrivals import by_key, keys_of, last_times
 from spark_integration.streaming.bucket.block import digests_of
 from spark_integration.streaming.bucket.documents import Documents, Range, place_of
@@ -125,7 +125,7 @@ class BucketTask:
     ) -> list[Run]:
         """The rows that are not late: in the backlog, or sorted as runs."""
         runs: list[Run] = []
-        for batch in _gathered(batches):
+        for batch in batches:
             batch, without = self._timed(batch)
             if without is not None:
                 untimed.append(without)
@@ -254,14 +254,3 @@ class BucketTask:
         self._windows.give_up()
         with suppress(Exception):
             self._documents.give_up()
-
-
-def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Many small batches as few."""
-    held = Held()
-    for batch in batches:
-        held.add(batch)
-        if held.rows >= HELD_ROWS:
-            yield concatenated(held.released())
-    if held.rows:
-        yield concatenated(held.released())
