@@ -7,10 +7,10 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test mutants lint bench clean
+.PHONY: help demo test test-long test-all test-timing fuzz mutants lint bench clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.demo  ## a Spark job with windows larger than its memory; needs Java 17, and no server
 	@mkdir -p out
@@ -23,9 +23,31 @@ TESTS =
 # for tests/mutants.py, such as MUTANTS="--seed 2 --count 200 mta/window.py"
 MUTANTS =
 
-test: $(VENV)/.test  ## run all tests; needs Java 17. What a machine cannot run is skipped, with CI=true it fails
-	@PYTHON=$(BIN)/python sh .ci/couchbase_mock.sh >/dev/null || echo "tests of Couchbase will have no server" >&2
-	@$(BIN)/python -m pytest -q -n $(AT_ONCE) $(TESTS)
+# the order of sets of strings is the same in each run, as all else that chance decides in tests
+PYTEST = PYTHONHASHSEED=0 $(BIN)/python -m pytest -q -n $(AT_ONCE)
+
+test: servers  ## run the tests, in ten minutes at most; needs Java 17. CI=true: none may be skipped for want of a server
+	@$(PYTEST) -m "not long" $(TESTS)
+
+test-long: servers  ## run the tests that take long and say little more
+	@$(PYTEST) -m long $(TESTS)
+
+test-all: test-long test  ## run both
+
+# how often, and beside how many processes that are always busy
+RUNS = 20
+LOAD = 12
+
+test-timing: servers  ## run the tests of servers, threads, leases and kills RUNS times on a busy machine
+	@$(BIN)/python tests/under_load.py --runs $(RUNS) --load $(LOAD) -n $(AT_ONCE) $(TESTS)
+
+# for tests/fuzz.py: how long, what (words for pytest), and, to see a failure again, the seed that was printed
+SECONDS = 600
+SEED =
+TIMES = 10
+
+fuzz: servers  ## run the tests that make examples with examples of new seeds, for SECONDS
+	@$(BIN)/python tests/fuzz.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) --times $(TIMES) -n $(AT_ONCE) $(TESTS)
 
 mutants: $(VENV)/.test  ## break the engine in 40 places, one after the other, and list what no test notices
 	@$(BIN)/python tests/mutants.py $(MUTANTS)
@@ -52,13 +74,22 @@ $(BIN)/python:
 $(VENV)/.demo: pyproject.toml | $(BIN)/python
 	@command -v "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" >/dev/null || { echo "the demo runs on Spark, which needs Java 17 or newer, and there is none: apt-get install openjdk-17-jre-headless, brew install openjdk@17, or set JAVA_HOME" >&2; exit 1; }
 	@echo "installing Spark and what else the demo needs into $(VENV)"
-	@$(PIP) install --editable '.[demo]'
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)  # it was left half made
+	@$(PIP) install --editable '.[demo]' >$(VENV)/pip.log 2>&1 || { \
+	  echo "pip could not install what the demo needs (Spark, pandas, pyarrow, matplotlib, psutil):$$(sed -n 's/.*ERROR://p' $(VENV)/pip.log | head -n 1)" >&2; \
+	  echo "It fetches some 500 MB from a package index. Connect and try again, or name an index by PIP_INDEX_URL or a directory of wheels by PIP_FIND_LINKS. Its own words are in $(VENV)/pip.log" >&2; \
+	  exit 1; }
 	@touch $@
 
 $(VENV)/.bench: pyproject.toml | $(BIN)/python
 	@echo "installing what the benchmarks need into $(VENV)"
 	@$(PIP) install --editable '.[experiments]'
 	@touch $@
+
+# always looked at, and quick where it is there
+.PHONY: servers
+servers: $(VENV)/.test
+	@PYTHON=$(BIN)/python sh .ci/couchbase_mock.sh >/dev/null || echo "tests of Couchbase will have no server" >&2
 
 $(VENV)/.test: pyproject.toml | $(BIN)/python
 	@echo "installing what the tests need into $(VENV)"

@@ -8,6 +8,7 @@ from mta.errors import (
     Fenced,
     ManifestCorrupt,
     ManifestMismatch,
+    MissingTime,
     OutOfOrderError,
     PageCorrupt,
     PageError,
@@ -26,6 +27,7 @@ __all__ = [
     "LogMTA",
     "ManifestCorrupt",
     "ManifestMismatch",
+    "MissingTime",
     "OutOfOrderError",
     "PageCorrupt",
     "PageError",
@@ -37,3 +39,27 @@ __all__ = [
     "monoids",
     "policies",
 ]
+
+
+def __getattr__(name: str) -> str:
+    if name != "__version__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _version()
+
+
+def _version() -> str:
+    """That of the tree which this is a part of, if it is one, and otherwise that of the installed package."""
+    import tomllib
+    from importlib import metadata
+    from pathlib import Path
+
+    try:
+        project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
+        if project["name"] == "mta-windows":
+            return str(project["version"])
+    except (OSError, KeyError, ValueError):
+        pass  # no tree of this project
+    try:
+        return metadata.version("mta-windows")
+    except metadata.PackageNotFoundError:
+        return "unknown"  # the modules alone, as Spark may send them to its workers

@@ -70,6 +70,8 @@ class Admission:
             raise self._out_of_order(times[:1].tolist()[0], " in row 0")
         if self.stored and count:
             layout.check_storable(elements)
+            if not tree.tail:
+                layout.check_storable_states(layout.lift(layout.cut(elements, 0, 1)))
         tree.forest.pages.admit(tree.tail)
         return Batch(elements, times)
 

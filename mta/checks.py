@@ -10,6 +10,7 @@ from mta.core.page import LARGEST_PAGE
 from mta.errors import EmptyWindowError, MissingTime, OutOfOrderError
 from mta.inputs import as_array
 from mta.monoids.base import Array, ColumnarMonoid, Monoid, column_of
+from mta.monoids.ufuncs import quiet
 from mta.paging.bounds import Bounds
 from mta.policies import Policy
 from stores import Store
@@ -28,6 +29,8 @@ def check_parts(monoid: Any, policy: Any, store: Any) -> None:
         raise TypeError(f"the first argument is a monoid such as monoids.Max(), got {monoid!r}")
     if policy is not None and not isinstance(policy, Policy):
         raise TypeError(f"policy is one of mta.policies or None, got {policy!r}")
+    if policy is not None:
+        policy.check(monoid)
     if store is not None and not isinstance(store, Store):
         raise TypeError(f"store is what stores.open_store(url) returns, got {store!r}")
 
@@ -199,7 +202,8 @@ def check_times(times: Any, count: int) -> Array:
     if kind in "iu" and column.dtype != np.uint64:
         column = column.astype(np.int64, copy=False)
     elif kind == "f":
-        column = column.astype(np.float64, copy=False)
+        with quiet():  # of long floats beyond the range of these
+            column = column.astype(np.float64, copy=False)
     else:
         column = column_of([_row_time(row, time) for row, time in enumerate(column.tolist())])
     if kind == "f" and not (np.abs(column) < 2.0**63).all():

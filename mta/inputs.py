@@ -38,7 +38,7 @@ def batch_columns(monoid: ColumnarMonoid, values: Any) -> tuple[Array, ...]:
     else:
         columns = (values,)
     for column in columns:
-        _refuse_what_is_no_column(f"a batch for {monoid!r}", monoid, column)
+        _refuse_what_is_no_column(monoid, column)
     arrays = tuple(as_array(column) for column in columns)
     if not any(array.ndim != 1 for array in arrays):
         _refuse_unequal({str(i): len(array) for i, array in enumerate(arrays)})
@@ -72,7 +72,7 @@ def as_array(column: Any) -> Array:
 
 def _listed(monoid: Monoid, column: Any) -> list[Any]:
     """A list of plain Python values, so that a page never meets a NumPy scalar."""
-    _refuse_what_is_no_column(f"a batch for {monoid!r}", monoid, column)
+    _refuse_what_is_no_column(monoid, column)
     _refuse_missing(column)
     if getattr(getattr(column, "dtype", None), "kind", "") in ("m", "M"):
         raise TypeError(
@@ -138,7 +138,7 @@ def _names(values: Any) -> Any:
     return None
 
 
-def _refuse_what_is_no_column(what: str, monoid: Monoid, values: Any) -> None:
+def _refuse_what_is_no_column(monoid: Monoid, values: Any) -> None:
     if _is_table(values):
         raise TypeError(
             f"{monoid!r} has no named fields, so it takes one column and not a mapping or a table, got one "
@@ -147,13 +147,14 @@ def _refuse_what_is_no_column(what: str, monoid: Monoid, values: Any) -> None:
         )
     if isinstance(values, AnySet):
         raise TypeError(
-            f"{what} has an order, which a {type(values).__name__} has not: {values!r}; make it a list"
+            f"a batch for {monoid!r} has an order, which a {type(values).__name__} has not: {values!r}; "
+            "make it a list"
         )
     scalar = isinstance(values, (str, bytes, int, float)) or getattr(values, "ndim", 1) == 0
     if scalar or not hasattr(values, "__len__"):
         raise TypeError(
-            f"{what} is a sequence or an array, got {values!r} of type {type(values).__name__}; "
-            "use insert or push for a single element"
+            f"a batch for {monoid!r} is a sequence or an array, got {values!r} of type "
+            f"{type(values).__name__}; use insert or push for a single element"
         )
 
 

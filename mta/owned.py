@@ -61,6 +61,26 @@ def is_masked(value: Any) -> bool:
     return isinstance(value, np.ma.MaskedArray)
 
 
+def shown(state: Any) -> Any:
+    """A state for a function of the user's to look at: what it changes there is changed nowhere else.
+
+    Arrays are views that cannot be written; mappings, lists and sets are copies. Objects of other classes are
+    shown as they are.
+    """
+    kind = type(state)
+    if kind in _ATOMS:
+        return state
+    if kind is tuple:
+        return state if all(type(part) in _ATOMS for part in state) else tuple(map(shown, state))
+    if kind is dict:
+        return {name: shown(part) for name, part in state.items()}
+    if isinstance(state, np.ndarray):
+        view = state.view()
+        view.flags.writeable = False
+        return view
+    return own(state)
+
+
 def own_list(values: Sequence[Any]) -> list[Any]:
     """`own`, of each."""
     return list(values) if _ATOMS.issuperset(map(type, values)) else [own(value) for value in values]

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from mta.core.limits import Limits, Predicate
+from mta.core.limits import Limits, OfRest, Predicate
 from mta.functions import check_name, described
+from mta.monoids.base import ColumnarMonoid, Monoid
+from mta.monoids.fields import Fields
 from mta.monoids.runs import LongestIncreasingRun
+from mta.owned import shown
 
 
 class Policy(ABC):
@@ -28,6 +32,9 @@ class Policy(ABC):
     @abstractmethod
     def fingerprint(self) -> str:
         """What a checkpoint remembers of the policy."""
+
+    def check(self, monoid: Monoid) -> None:  # noqa: B027  most policies look at no state
+        """Refuses a monoid whose states this policy cannot read."""
 
     def __or__(self, other: Policy) -> Policy:
         if not isinstance(other, Policy):
@@ -99,6 +106,22 @@ class TimeWindow(Policy):
         return f"TimeWindow({self.d}, closed={self.closed!r})"
 
 
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """A function of the user's, which cannot change what it is shown; equal to the function itself."""
+
+    function: Predicate
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self.function == (other.function if isinstance(other, _Asked) else other))
+
+    def __hash__(self) -> int:
+        return hash(self.function)
+
+    def __call__(self, total: Any, old: Any) -> Any:
+        return self.function(shown(total), shown(old))
+
+
 class While(Policy):
     """Evicts the longest prefix for which `predicate(total, old)` is true: the paper's `wsp`.
 
@@ -119,6 +142,10 @@ class While(Policy):
     length or of length 1, for which it gives an array of booleans. And what it has let go changes nothing
     that comes: put in front of both arguments, it leaves the answer as it is. So it is where sums, counts or
     times are subtracted, and for maxima.
+
+    Sums of real numbers are rounded, `total` a few times at the size of the largest element in the window. A
+    difference of the two cannot tell what is smaller: it keeps one of 1e300 until the rest is as large.
+    `SumWindow` adds up what stays instead. Whatever the predicate changes in its arguments changes no window.
     """
 
     def __init__(self, predicate: Predicate, *, name: str | None = None, columns: bool = False) -> None:
@@ -136,7 +163,7 @@ class While(Policy):
         self._text = f"While({described(predicate) if name is None else name})"
 
     def limits(self) -> Limits:
-        return Limits(predicates=(self.predicate,), in_columns=self.columns)
+        return Limits(predicates=(_Asked(self.predicate),), in_columns=self.columns)
 
     def fingerprint(self) -> str:
         return self._text
@@ -150,6 +177,10 @@ class Union(Policy):
 
     def limits(self) -> Limits:
         return self.first.limits() | self.second.limits()
+
+    def check(self, monoid: Monoid) -> None:
+        self.first.check(monoid)
+        self.second.check(monoid)
 
     def fingerprint(self) -> str:
         """The same for all unions that come down to the same."""
@@ -165,6 +196,29 @@ class Union(Policy):
     def _parts(self) -> list[Policy]:
         both = (self.first, self.second)
         return [part for one in both for part in (one._parts() if isinstance(one, Union) else [one])]
+
+
+def _checked_field(owner: str, field: Any) -> str | None:
+    if field is not None and not isinstance(field, str):
+        raise TypeError(f"{owner} takes the name of a field of Fields or none, got {field!r}")
+    return field
+
+
+def _check_field(policy: Policy, field: str | None, monoid: Monoid) -> None:
+    """Refuses a monoid that has no such field, or several where none is named."""
+    if isinstance(monoid, Fields):
+        names = list(monoid.monoids)
+        if field is None:
+            raise ValueError(
+                f"{policy!r} does not say which field of {monoid!r} it reads: name one of {names}"
+            )
+        if field not in names:
+            raise ValueError(f"{policy!r} reads the field {field!r}, but {monoid!r} has only {names}")
+    elif field is not None and not isinstance(monoid.identity, Mapping):
+        raise ValueError(
+            f"{policy!r} reads the field {field!r}, but {monoid!r} has no fields: leave the name out, or put "
+            f"the monoid into Fields({field}=...)"
+        )
 
 
 @dataclass(frozen=True)
@@ -183,13 +237,20 @@ def _of_field(field: str | None, predicate: Predicate) -> Predicate:
 
 
 @dataclass(frozen=True)
-class _RestComesTo:
+class _RestComesTo(OfRest):
     n: float
+    field: str | None
 
-    def __call__(self, total: Any, old: Any) -> bool:
-        if isinstance(total, tuple):
-            total, old = total[0], old[0]
-        return total - old >= self.n  # type: ignore[no-any-return]
+    def enough(self, rest: Any) -> Any:
+        return self._sum(rest) >= self.n
+
+    def __call__(self, total: Any, old: Any) -> Any:
+        return self._sum(total) - self._sum(old) >= self.n
+
+    def _sum(self, state: Any) -> Any:
+        if self.field is not None:
+            state = state[self.field]
+        return state[0] if isinstance(state, tuple) else state
 
 
 def _before_maximum(total: Any, old: Any) -> bool:
@@ -202,7 +263,9 @@ class SumWindow(Policy):
     """Keeps the fewest of the youngest elements whose sum comes to `n`; all of them while it does not.
 
     For windows of Sum over numbers that are not negative, or of Fields with one under the name `field`. The
-    paper's listing 3 is this over a count.
+    paper's listing 3 is this over a count. Of real numbers the sum of what stays is rounded, and nothing that
+    has left takes part in it, however large it was: only where that sum is as near to `n` as rounding may an
+    element more or less stay.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> both = monoids.Fields(traded=monoids.Sum(), top=monoids.Max())
@@ -217,10 +280,13 @@ class SumWindow(Policy):
         if not 0 < n < math.inf:
             raise ValueError(f"SumWindow takes a finite number above 0, got {n!r}")
         self.n: float = n.item() if isinstance(n, np.generic) else n
-        self.field = field
+        self.field = _checked_field("SumWindow", field)
 
     def limits(self) -> Limits:
-        return Limits(predicates=(_of_field(self.field, _RestComesTo(self.n)),), in_columns=True)
+        return Limits(predicates=(_RestComesTo(self.n, self.field),), in_columns=True)
+
+    def check(self, monoid: Monoid) -> None:
+        _check_field(self, self.field, monoid)
 
     def fingerprint(self) -> str:
         return f"SumWindow({self.n}{'' if self.field is None else f', {self.field!r}'})"
@@ -238,10 +304,13 @@ class OlderThanMaximum(Policy):
     """
 
     def __init__(self, field: str | None = None) -> None:
-        self.field = field
+        self.field = _checked_field("OlderThanMaximum", field)
 
     def limits(self) -> Limits:
         return Limits(predicates=(_of_field(self.field, _before_maximum),), in_columns=True)
+
+    def check(self, monoid: Monoid) -> None:
+        _check_field(self, self.field, monoid)
 
     def fingerprint(self) -> str:
         return f"OlderThanMaximum({'' if self.field is None else repr(self.field)})"
@@ -259,10 +328,16 @@ class OlderThanLongestRun(Policy):
     """
 
     def __init__(self, field: str | None = None) -> None:
-        self.field = field
+        self.field = _checked_field("OlderThanLongestRun", field)
 
     def limits(self) -> Limits:
         return Limits(predicates=(_of_field(self.field, LongestIncreasingRun.starts_after),))
+
+    def check(self, monoid: Monoid) -> None:
+        _check_field(self, self.field, monoid)
+        read = monoid.monoids[self.field] if isinstance(monoid, Fields) and self.field else monoid
+        if isinstance(read, ColumnarMonoid):
+            raise ValueError(f"{self!r} reads states of LongestIncreasingRun, and not those of {read!r}")
 
     def fingerprint(self) -> str:
         return f"OlderThanLongestRun({'' if self.field is None else repr(self.field)})"

@@ -13,11 +13,10 @@ from uuid import uuid4
 
 from mta.admission import Admission
 from mta.checks import check_count, check_kept, check_page_size, check_parts, check_time
-from mta.core.batch import slide
+from mta.core.batch import slide, slide_in_parts
 from mta.core.enforcement import first_kept_after, first_kept_now, rule_of
 from mta.core.limits import Limits
-from mta.core.outcome import Batch
-from mta.core.states import NOTHING, layout_of, result_array
+from mta.core.states import NOTHING, layout_of
 from mta.core.tree import UNKNOWN, Sums, Tree
 from mta.durability.attempts import AttemptHold
 from mta.durability.manifest import Version
@@ -25,7 +24,7 @@ from mta.durability.ownership import Ownership
 from mta.durability.snapshots import INLINE, check_matches
 from mta.encoding.packing import unpack
 from mta.errors import WindowError
-from mta.inputs import lift_of, lower_of
+from mta.inputs import lower_of
 from mta.keeper import Keeper
 from mta.monoids.base import Monoid
 from mta.paging.local import LocalPages
@@ -179,24 +178,27 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         self._busy = True
         try:
             row, state, time = self._admission.one(value, time)
-            return self._push(row, state, time)
+            return self._push(self._tree, row, state, time)
         finally:
             self._busy = False
 
-    def _push(self, row: Any, state: Any, time: Any) -> Any:
-        tree = self._tree
-        gone, total = self._rule(tree, state, time)
+    def _push(self, tree: Tree, row: Any, state: Any, time: Any) -> Any:
+        gone, coming, total = self._rule(tree, state, time)
         if (tree.tail + 1) & tree.mask:  # what happens nearly always: it fills no page, and at most one goes
             if gone == 1 and tree.ahead:
-                return tree.step(row, state, time, self._lower)
+                return tree.step(row, state, time, coming, self._lower)
             if gone == 0 and tree.head < tree.tail:
-                return tree.grow(row, state, time, total, self._lower)
+                return tree.grow(row, state, time, coming, total, self._lower)
         if gone > len(tree):
             front, sums = tree.nothing_from(tree.tail + 1), Sums(NOTHING, UNKNOWN)
             total = self.monoid.identity
         else:
             front = tree.front(tree.head + gone)
-            sums, total = tree.followed(front, state)
+            if gone or coming is UNKNOWN:
+                sums, total = tree.followed(front, state)
+            else:
+                total = tree.whole(coming) if total is UNKNOWN else total
+                sums = Sums(coming, total)
         # which may refuse it, so before the window changes
         result = self.monoid.lower(total)
         tree.add_one(front, row, state, time, sums)
@@ -211,17 +213,15 @@ class MonoidTreeAggregator(TakesTurns, ABC):
             tree.move(first_kept_now(tree, self._limits))
             return
         states = layout.lift(batch.elements)
-        total = layout.fold(states)
-        head = first_kept_after(tree, self._limits, batch, states, total)
-        if head <= tree.tail:
+        head = first_kept_after(tree, self._limits, batch, states)
+        first = head - tree.tail
+        if first < 0:
             front = tree.front(head)
-            sums = tree.behind(front, total)
+            sums = tree.behind(front, layout.fold(states))
+        elif first < len(batch):
+            front, sums = tree.alone(head, batch.time(first), layout.cut(states, first, len(batch)))
         else:
-            first = head - tree.tail
             front, sums = tree.nothing_from(head), Sums(NOTHING, UNKNOWN)
-            if first < len(batch):
-                front = front._replace(oldest=batch.time(first))
-                sums = Sums(layout.fold(layout.cut(states, first, len(batch))), UNKNOWN)
         with tree.taking_back():
             tree.add_batch(front, sums, batch)
 
@@ -229,41 +229,24 @@ class MonoidTreeAggregator(TakesTurns, ABC):
     def slide(self, values: Any, times: Any = None) -> Any:
         """`push` for a whole batch: one result a row, as an array (for Fields, a mapping of arrays).
 
-        If anything fails, nothing has changed; only under a policy with a predicate that does not take
-        columns, where each row waits for the one before, are the rows before the failure in, and the error
-        says how many.
+        If anything fails, nothing has changed. Under a predicate that does not take columns it takes a push a
+        row.
         """
         tree = self._tree
         batch = self._admission.batch(values, times)
         if not len(batch):
             return tree.layout.lower(tree.layout.lift(batch.elements))
-        if self._limits.predicates and not self._limits.in_columns:
-            return self._slide_by_push(batch)
         with tree.taking_back():
-            if self._keeper is not None and not self._limits.predicates and len(self) >= len(batch):
+            if self._limits.predicates:
+                fork = tree.fork()
+                results = slide_in_parts(fork, self._limits, batch, self._push)
+                tree.become(fork)
+                return results
+            if self._keeper is not None and len(self) >= len(batch):
                 self._keeper.write_early(batch)
             outcome = slide(tree, self._limits, batch)
-            if outcome is not None:
-                tree.add_batch(*tree.after(outcome), batch)
-                return outcome.results
-        return self._slide_by_push(batch)
-
-    def _slide_by_push(self, batch: Batch) -> Any:
-        tree, lift = self._tree, lift_of(self.monoid)
-        results: list[Any] = []
-        try:
-            for row, time in zip(tree.layout.row_list(batch.elements), batch.times.tolist(), strict=True):
-                tree.forest.pages.admit(tree.tail)
-                results.append(self._push(row, row if lift is None else lift(row), time))
-        except Exception as error:
-            # the rows before are in, and their results must not be lost
-            error.results = result_array(results)  # type: ignore[attr-defined]
-            error.add_note(
-                f"{len(results)} of the batch's {len(batch)} rows are in the window {self.name!r}, and their "
-                "results are in this error's `results`; go on with the row after them"
-            )
-            raise
-        return result_array(results)
+            tree.add_batch(*tree.after(outcome), batch)
+            return outcome.results
 
     # -- elements out -----------------------------------------------------------------------------------
 

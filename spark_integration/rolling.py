@@ -141,7 +141,7 @@ def rolling(
     if not _remote(df) and not _several_executors(df):
         check_local_workers(df.sparkSession)
     if df.isStreaming:
-        from spark_integration.streaming import rolling_stream
+        from spark_integration.streaming import of_outer_joins, rolling_stream
 
         out = rolling_stream(
             named.df,
@@ -152,6 +152,7 @@ def rolling(
             several_processes=_several_executors(df),
             case_sensitive=sensitive,
             gathered=int(_conf(df, "spark.sql.execution.arrow.maxRecordsPerBatch") or 0),
+            after_outer_joins=not _remote(df) and of_outer_joins(named.df, plan.order[0].index),
         )
         return out.drop(*named.added) if named.added else out
     return _rolling_batch(named, plan, metrics)

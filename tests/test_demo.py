@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 pytest.importorskip("pyspark")
@@ -29,12 +31,13 @@ def start(directory: Path, *arguments: str, **environment: str) -> subprocess.Po
         stderr=subprocess.PIPE,
         text=True,
         env=os.environ | {"TMPDIR": str(temporary)} | environment,
+        start_new_session=True,
     )
 
 
 def only_line(demo: subprocess.Popen[str]) -> str:
     """What it says when it does not run."""
-    out, errors = demo.communicate(timeout=60)
+    out, errors = demo.communicate(timeout=600)
     assert demo.returncode == 2, out + errors
     (line,) = errors.splitlines()
     assert line.startswith("mta: ")
@@ -52,9 +55,10 @@ def assert_nothing_left(directory: Path) -> None:
     assert not (directory / "out.log").exists()
 
 
+@pytest.mark.long
 def test_demo(tmp_path: Path) -> None:
     demo = start(tmp_path, "--rows", "200_000")
-    out, errors = demo.communicate(timeout=600)
+    out, errors = demo.communicate(timeout=1800)
     assert demo.returncode == 0, out + errors
     assert errors == ""
     assert "windows: 200,000 of 200,000 rows" in out
@@ -66,6 +70,7 @@ def test_demo(tmp_path: Path) -> None:
     assert_nothing_left(tmp_path)
 
 
+@pytest.mark.long
 def test_ctrl_c(tmp_path: Path) -> None:
     demo = start(tmp_path, "--rows", "30_000_000")
     assert demo.stdout is not None
@@ -73,6 +78,23 @@ def test_ctrl_c(tmp_path: Path) -> None:
         assert demo.poll() is None
     time.sleep(1.0)
     demo.send_signal(signal.SIGINT)
+    _, errors = demo.communicate(timeout=1800)
+    assert errors == "mta: interrupted\n"
+    assert demo.returncode == 130
+    assert_nothing_left(tmp_path)
+
+
+@pytest.mark.parametrize("seconds", [2, 5, 8])
+def test_ctrl_c_on_a_terminal_while_spark_starts(seconds: int, tmp_path: Path) -> None:
+    """It comes to the whole group, and often in the midst of a call to Java."""
+    demo = start(tmp_path, "--rows", "30_000_000")
+    deadline = time.monotonic() + 60
+    while not any(each.name().startswith("java") for each in psutil.Process(demo.pid).children()):
+        assert demo.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    time.sleep(seconds)
+    os.killpg(demo.pid, signal.SIGINT)
     _, errors = demo.communicate(timeout=300)
     assert errors == "mta: interrupted\n"
     assert demo.returncode == 130
@@ -152,3 +174,36 @@ def test_terminal_plot() -> None:
     assert "░" in plot
     assert "╌" in plot
     assert max(len(line) for line in plot.splitlines()[:-1]) <= 60
+
+
+@pytest.mark.skipif(not (shutil.which("make") and shutil.which("java")), reason="needs make and Java")
+def test_make_demo_where_no_package_can_be_had(tmp_path: Path) -> None:
+    """It says so, and what to do, in a line each; a .venv that was left half made is made again."""
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(Path(__file__).parents[1] / name, tmp_path)
+    # of a `make` that runs the tests, this one says that it is inside of another
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "MAKE"))}
+    nowhere = {
+        "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
+        "PIP_RETRIES": "0",
+        "PIP_CONFIG_FILE": os.devnull,
+    }
+
+    def make() -> list[str]:
+        done = subprocess.run(
+            ["make", f"PYTHON={sys.executable}", "demo"],
+            cwd=tmp_path, env=environment | nowhere, capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+        assert done.returncode == 2
+        said, *others = [line for line in done.stderr.splitlines() if not line.startswith("make: ")]
+        assert said.startswith("pip could not install what the demo needs (Spark, ")
+        assert "setuptools" in said
+        assert not (tmp_path / ".venv" / ".demo").exists()
+        return others
+
+    (line,) = make()
+    assert "PIP_INDEX_URL" in line
+    shutil.rmtree(tmp_path / ".venv")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / ".venv")], check=True)
+    (line,) = make()
+    assert "PIP_FIND_LINKS" in line

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mta.tools.bench.engine import rivals
 from mta.tools.experiments.experiment import Record, Row, Scale
 from mta.tools.experiments.process import FAILED, FINISHED, in_own_process
 from mta.tools.experiments.rivals import entrants, flink, programs, swag
@@ -74,6 +75,39 @@ def test_what_the_last_result_has_to_be(rows: int, window: int) -> None:
     assert len(set(numbers.tolist())) == rows
     assert last_of(rows, window) == max(numbers.tolist()[-window:])
     assert pushed(rows, window)["last"] == last_of(rows, window)
+
+
+# -- data frames ------------------------------------------------------------------------------------------
+
+
+class Called:
+    """A library that notes what is asked of it, and does what the library does."""
+
+    def __init__(self, real: Any, names: list[str]) -> None:
+        self._real, self._names = real, names
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._real, name)
+        self._names.append(name)
+        return (lambda *a, **k: Called(found(*a, **k), self._names)) if name in ("col", "Series") else found
+
+
+@pytest.mark.parametrize("library", ["polars", "pandas"])
+@pytest.mark.parametrize("aggregate", ["Sum", "Max", "Mean", "SampleStdDev"])
+def test_data_frames_slide_by_count_where_windows_are_by_count(
+    library: str, aggregate: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is up to twice as fast as by time, and has the same results from the first row on."""
+    real = pytest.importorskip(library)
+    names: list[str] = []
+    monkeypatch.setattr(rivals, "load", lambda _: Called(real, names))
+    make, times, values = getattr(rivals, library), np.arange(50), np.random.default_rng(3).random(50)
+    by_count = make(aggregate, times, values, 7, True)()
+    assert not {"rolling_sum_by", "rolling_max_by", "rolling_mean_by", "rolling_std_by"} & set(names)
+    assert "DatetimeIndex" not in names
+    by_time = make(aggregate, times, values, 7, False)()
+    assert {f"rolling_{rivals.POLARS[aggregate]}_by", "DatetimeIndex"} & set(names)
+    np.testing.assert_allclose(by_count, by_time, rtol=1e-9)
 
 
 # -- programs ---------------------------------------------------------------------------------------------
@@ -255,6 +289,7 @@ def test_a_directory_is_known_by_what_is_in_it(tmp_path: Path) -> None:
             kind(text)
 
 
+@pytest.mark.long
 def test_figures_say_who_is_missing_and_how_far_each_went() -> None:
     rivals = Rivals()
 
@@ -269,15 +304,18 @@ def test_figures_say_who_is_missing_and_how_far_each_went() -> None:
     ours = [record("amta", size, held_bytes=9) for size in (10, 1000)]
     made = rivals.exhibits([*ours, record("flink", 10, program_bytes=1 << 20)])
     assert [each.slug for each in made] == ["time", "memory", "state"]
-    assert "10 rows in all. To 10 only: Flink, by arrival. Not run: Amortized MTA, RocksDB; " in made[0].cut
+    assert (
+        "10 rows in all, with those that fill it. To 10 only: Flink, by arrival. Not run: Amortized MTA, R"
+        in made[0].cut
+    )
     assert "CSV" in made[0].cut
-    assert "Flink, by arrival 1 MiB at 10" in made[1].seen
+    assert "Flink, by arrival: 1 MiB at 10" in made[1].seen
     assert "Flink" not in made[2].seen
     made = rivals.exhibits([*ours, record("daba", 10, held_bytes=9, program_bytes=1)])
     assert [each.slug for each in made] == ["time", "memory", "state", "cpp-time", "cpp-state"]
     assert "CSV" not in made[0].cut
     assert "DABA" not in made[0].seen
     assert made[3].seen == (
-        "At the largest window of each: Amortized MTA, in memory 7 ns at 1,000, DABA, C++ 7 ns at 10."
+        "At the largest window of each: Amortized MTA, in memory: 7 ns at 1,000, DABA, C++: 7 ns at 10."
     )
     assert [each.slug for each in rivals.exhibits([record("amta-push", 10, held_bytes=9)])] == []

@@ -77,6 +77,7 @@ def test_quick(name: str, tmp_path: Path) -> None:
             pyplot.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("contender", ["spark-tree", "spark"])
 def test_the_frames_of_spark_among_the_rivals(contender: str) -> None:
     """Quick runs leave them out."""
@@ -88,6 +89,9 @@ def test_the_frames_of_spark_among_the_rivals(contender: str) -> None:
     numbers = [7919 * i % 1_000_003 for i in range(300)]
     assert row["last"] == sum(max(numbers[max(0, i - 4) : i + 1]) for i in range(300))
     assert row["jvm_bytes"] > 1 << 20
+    # one run warms Java up, and is none of those that are timed
+    assert row["times"] == 3
+    assert row["first_seconds"] > 0
 
 
 @pytest.mark.parametrize(
@@ -279,16 +283,18 @@ def ended(
     [
         ('(directory / "result.json").write_text(json.dumps({"rows": [{"y": 1}]}))', FINISHED, ""),
         ("raise MemoryError", NO_MEMORY, "MemoryError"),
+        ("raise OSError(12, os.strerror(12), '/usr/lib')", NO_MEMORY, "OSError: [Errno 12]"),
+        ("raise ImportError('x.so: failed to map segment from shared object')", NO_MEMORY, "ImportError"),
         ("print('terminate called: std::bad_alloc'); os.abort()", NO_MEMORY, "bad_alloc"),
         ("os.kill(os.getpid(), 9)", FAILED, "the process ended with -9"),
         ("raise ValueError('x is 3')", FAILED, "ValueError: x is 3"),
-        ("time.sleep(100)", TOO_SLOW, "not done after 2 s"),
+        ("time.sleep(1000)", TOO_SLOW, "not done after 5 s"),
     ],
 )
 def test_how_a_run_ended(
     action: str, outcome: str, reason: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    record = ended(monkeypatch, tmp_path, action, 2.0 if outcome == TOO_SLOW else 60.0)
+    record = ended(monkeypatch, tmp_path, action, 5.0 if outcome == TOO_SLOW else 600.0)
     assert record["outcome"] == outcome
     assert reason in record["reason"]
     assert record["told"] == {"reached": 5}
@@ -308,13 +314,13 @@ while True:
     try:
         held.append(mmap.mmap(-1, 1 << 16, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
     except (MemoryError, OSError):
-        time.sleep(100)
+        time.sleep(1000)
 """
-    record = ended(monkeypatch, tmp_path, action, 3.0, limit=limit)
+    record = ended(monkeypatch, tmp_path, action, 5.0, limit=limit)
     assert record["outcome"] == outcome
-    assert record["reason"].startswith("not done after 3 s")
+    assert record["reason"].startswith("not done after 5 s")
     monkeypatch.setattr(process, "STUCK", 1.0)
-    assert ended(monkeypatch, tmp_path, action, 4.0, limit=limit)["outcome"] == outcome
+    assert ended(monkeypatch, tmp_path, action, 6.0, limit=limit)["outcome"] == outcome
 
 
 def test_a_run_that_is_stuck_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -337,14 +343,14 @@ def test_what_a_run_started_ends_with_it(monkeypatch: pytest.MonkeyPatch, tmp_pa
     note = tmp_path / "pid"
     action = (
         "child = subprocess.Popen(['sleep', '1000'])\n"
-        f"pathlib.Path({str(note)!r}).write_text(str(child.pid))\ntime.sleep(100)"
+        f"pathlib.Path({str(note)!r}).write_text(str(child.pid))\ntime.sleep(1000)"
     )
-    ended(monkeypatch, tmp_path, action, 3.0)
+    ended(monkeypatch, tmp_path, action, 5.0)
     assert gone(int(note.read_text()))
 
 
 def gone(pid: int) -> bool:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         try:
             if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
@@ -365,7 +371,7 @@ def test_a_run_ends_when_its_command_is_killed(tmp_path: Path) -> None:
     with command, command.stdout:
         assert b"complexity" in command.stdout.readline()
         children: list[str] = []
-        while not children:
+        while not children and command.poll() is None:
             children = Path(f"/proc/{command.pid}/task/{command.pid}/children").read_text().split()
         time.sleep(1.0)
         command.send_signal(signal.SIGKILL)

@@ -16,7 +16,7 @@ PACKAGES = ("mta", "stores", "spark_integration")
 #: Rooms from the ground up: a module imports from its own room and from those before it.
 ROOMS = (
     ("stores",),
-    ("mta.errors", "mta.functions", "mta.owned"),
+    ("mta.errors", "mta.functions", "mta.owned", "mta.numbers"),
     ("mta.monoids",),
     ("mta.times",),
     ("mta.encoding", "mta.inputs"),

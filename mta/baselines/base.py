@@ -58,6 +58,8 @@ class Baseline(ABC):
             raise TypeError(f"{type(self).__name__} takes a Monoid, got {monoid!r}")
         if policy is not None and not isinstance(policy, Policy):
             raise TypeError(f"{type(self).__name__} takes a Policy or None as its policy, got {policy!r}")
+        if policy is not None:
+            policy.check(monoid)
         self._monoid, self._policy = monoid, policy
         # Plain attributes, and None for what the monoid leaves as it is: an insertion touches all of these.
         self._combine = monoid.combine

@@ -7,7 +7,7 @@ The Result Pair ⟨R0, R1⟩ is `r0`, the aggregate of the window's older part u
 - Algorithm 3, insertion: `insert`. The state goes into R1 (`behind`), the element into the last leaves, and a
   page that it fills gets its entry in the tier above (`Forest.with_one`).
 - Algorithm 4, R0 and the Stack from the left spine: `Stack.seek`. It makes the coming values of R0 for a page
-  of leaves at a time; `ahead` has them, to be popped.
+  of leaves at a time; `ahead` has the next of them, to be popped.
 - Algorithm 5, R1 from the trees right of the leftmost, is not needed. The paper ends R0 with the leftmost
   tree and recomputes the pair when trees merge. Here R0 ends at whatever was the tail when the pair was last
   made (`flip`), so that R1 is what came since. The pair is made anew when the head comes to that boundary:
@@ -32,6 +32,8 @@ class AmortizedTree(Tree):
     """Insertion, eviction of one and the total take amortised O(1), eviction of any number O(log n)."""
 
     __slots__ = ()
+
+    few = 256
 
     def insert(self, row: Any, state: Any, time: Any) -> None:
         if self.head == self.tail or not (self.tail + 1) & self.mask:
@@ -82,9 +84,41 @@ class AmortizedTree(Tree):
         total = self.layout.join(front.r0, younger)
         return Sums(younger, total), total
 
-    def step(self, row: Any, state: Any, time: Any, lower: Any) -> Any:
+    def coming(self, state: Any) -> Any:
+        if self.r0 is UNKNOWN:
+            self._read_r0()
+        elif self.r0 is NOTHING:  # all is in R1, which would go on to grow
+            stack = Stack(self.forest, self.tail)
+            # nothing is called from here on
+            self.r0, self.younger, self.stack = self.younger, NOTHING, stack
+        return self.layout.join(self.younger, state)
+
+    def whole(self, coming: Any) -> Any:
+        return self.layout.join(self.r0, coming)
+
+    def rest(self, k: int, coming: Any, state: Any) -> Any:
+        head = self.head + k
+        if k <= len(self.ahead):
+            return self.layout.join(self.ahead[-k][1], coming)
+        if head == self.stack.boundary:
+            return coming
+        if self.stack.leaves is None:
+            self._become(self._sought(self.head))
+            return self.rest(k, coming, state)
+        leaves = self.stack.leaves
+        older = leaves.rest if head == leaves.stop else leaves.total(self.layout, head)
+        return self.layout.join(older, coming)
+
+    def rests_ready(self) -> int:
+        leaves = self.stack.leaves
+        return 0 if leaves is None else leaves.stop - self.head
+
+    def step(self, row: Any, state: Any, time: Any, coming: Any, lower: Any) -> Any:
         younger, ahead = self.younger, self.ahead
-        younger = state if younger is NOTHING else self.combine(younger, state)
+        if coming is not UNKNOWN:
+            younger = coming
+        else:
+            younger = state if younger is NOTHING else self.combine(younger, state)
         oldest, r0, first = ahead[-1]
         total = self.combine(r0, younger)
         result = total if lower is None else lower(total)
@@ -100,11 +134,13 @@ class AmortizedTree(Tree):
         self.younger, self.kept = younger, total
         return result
 
-    def grow(self, row: Any, state: Any, time: Any, total: Any, lower: Any) -> Any:
+    def grow(self, row: Any, state: Any, time: Any, coming: Any, total: Any, lower: Any) -> Any:
         if self.r0 is UNKNOWN:
             self._read_r0()
         r0, younger = self.r0, self.younger
-        if r0 is NOTHING and total is not UNKNOWN:
+        if coming is not UNKNOWN:
+            younger = coming
+        elif r0 is NOTHING and total is not UNKNOWN:
             younger = total  # all of the window is behind the boundary
         else:
             younger = state if younger is NOTHING else self.combine(younger, state)
@@ -130,11 +166,12 @@ class AmortizedTree(Tree):
         younger = self.younger if stack.boundary == self.stack.boundary else NOTHING
         if head > self.head + NEAR:
             (oldest,) = leaves.times(head, head + 1)
-            return Front(head, oldest, leaves.total(layout, head), UNKNOWN, [], 0, stack, younger)
-        part = leaves.page.cut(layout, head - leaves.start, leaves.stop - leaves.start)
-        ahead = self.steps(leaves.times(head, leaves.stop), leaves.stack(layout, head), part)
+            return Front(head, oldest, leaves.total(layout, head), UNKNOWN, [], 0, stack, younger, head)
+        stop = self.last_step(head, leaves.stop)
+        r0s, part = leaves.stack(layout, head, stop), leaves.part(layout, head, stop)
+        ahead = self.steps(leaves.times(head, stop), r0s, part)
         oldest, r0, first = ahead.pop()
-        return Front(head, oldest, r0, first, ahead, len(ahead), stack, younger)
+        return Front(head, oldest, r0, first, ahead, len(ahead), stack, younger, self.since)
 
     def walker(self) -> tuple[Stack, Any]:
         if self.stack.leaves is None:
@@ -144,8 +181,8 @@ class AmortizedTree(Tree):
     def after(self, outcome: Outcome) -> tuple[Front, Sums]:
         head, stack, younger = outcome.head, outcome.walker, outcome.younger
         if stack is None:
-            r0, kept, stack = NOTHING, younger, Stack(self.forest, head)
+            r0, stack = NOTHING, Stack(self.forest, head)
         else:
-            r0, kept = self.r0 if stack.leaves is None else UNKNOWN, UNKNOWN
-        front = Front(head, outcome.oldest, r0, UNKNOWN, [], 0, stack, younger)
-        return front, Sums(younger, kept)
+            r0 = self.r0 if stack.leaves is None else UNKNOWN
+        front = Front(head, outcome.oldest, r0, UNKNOWN, [], 0, stack, younger, head)
+        return front, Sums(younger, outcome.total)

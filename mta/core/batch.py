@@ -7,29 +7,71 @@ rows. Rows whose window lies wholly in the batch are folded there.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from mta.core.folds import take, window_folds
 from mta.core.forest import Piece
-from mta.core.heads import Heads, LimitHeads, PredicateHeads
-from mta.core.limits import Limits
+from mta.core.heads import Heads, LimitHeads, NotInColumns, PredicateHeads, RestHeads
+from mta.core.limits import Limits, OfRest
 from mta.core.outcome import Batch, Outcome
 from mta.core.page import Pyramid
 from mta.core.stack import Leaves
-from mta.core.states import NOTHING, ColumnLayout, Lowered, Run
+from mta.core.states import NOTHING, ColumnLayout, Lowered, Run, join_results, result_array
 from mta.core.tree import Tree
+from mta.inputs import lift_of
+
+#: Of rows under a predicate that takes columns no more are taken at once …
+MOST_AT_ONCE = 1 << 16
+
+#: … and where so few cannot be, because a sum rounds or leaves 64 bits, they are pushed one by one.
+MANY = 512
+
+#: Pushes a row, its state and its time into a tree, and gives the result.
+Push: TypeAlias = Callable[[Tree, Any, Any, Any], Any]
 
 
-def slide(tree: Tree, limits: Limits, batch: Batch) -> Outcome | None:
+def slide_in_parts(tree: Tree, limits: Limits, batch: Batch, push: Push) -> Any:
+    """The results of a batch that is not empty, under a predicate; the tree takes it in.
+
+    As many rows at once as the predicate takes, and the others one by one.
+    """
+    layout, results = tree.layout, []
+    in_columns = limits.in_columns and isinstance(layout, ColumnLayout)
+    todo = batch.parts(layout, MOST_AT_ONCE)
+    while todo:
+        part = todo.pop()
+        if not in_columns or len(part) <= tree.few:
+            results.append(_pushed(tree, part, push))
+            continue
+        try:
+            outcome = slide(tree, limits, part)
+        except (NotInColumns, ArithmeticError):  # of sums over all rows, where those of windows are in bounds
+            if len(part) > MANY:
+                todo += part.parts(layout, -(-len(part) // 2))
+            else:
+                results.append(_pushed(tree, part, push))
+            continue
+        tree.add_batch(*tree.after(outcome), part)
+        results.append(outcome.results)
+    return join_results(results)
+
+
+def _pushed(tree: Tree, batch: Batch, push: Push) -> Any:
+    lift = lift_of(tree.layout.monoid)
+    rows, times = tree.layout.row_list(batch.elements), batch.times.tolist()
+    states = rows if lift is None else map(lift, rows)
+    return result_array([push(tree, *each) for each in zip(rows, states, times, strict=True)])
+
+
+def slide(tree: Tree, limits: Limits, batch: Batch) -> Outcome:
     """The outcome of a batch that is not empty; the tree is not changed.
 
-    None where a predicate has to be asked row by row.
+    Raises NotInColumns where fewer rows have to be asked for at once.
     """
     layout, base, count = tree.layout, tree.tail, len(batch)
     states = layout.lift(batch.elements)
     heads = _heads(tree, limits, batch, states)
-    if heads is None:
-        return None
     if layout.monoid.grows:
         return _slide_on_demand(tree, batch, heads, states)
     # rows whose windows still hold what was there before the batch
@@ -38,25 +80,27 @@ def slide(tree: Tree, limits: Limits, batch: Batch) -> Outcome | None:
     if seeing:
         walk.go(states, seeing)
         if seeing == count:
-            return Outcome(layout.lower_all(walk.answers), walk.head, walk.oldest, walk.stack, walk.younger)
+            results = layout.lower_all(walk.answers)
+            return Outcome(results, walk.head, walk.oldest, walk.stack, walk.younger, walk.total)
     firsts = heads.in_batch(seeing)
     folds = window_folds(layout, states, firsts, seeing)
     results = layout.lower_all([*walk.answers, layout.lowered(folds)])
     first, last = int(firsts[-1]), layout.length(folds) - 1
-    return Outcome(results, base + first, batch.time(first), None, layout.at(folds, last))
+    total = layout.at(folds, last)
+    return Outcome(results, base + first, batch.time(first), None, total, total)
 
 
-def _heads(tree: Tree, limits: Limits, batch: Batch, states: Run) -> Heads | None:
+def _heads(tree: Tree, limits: Limits, batch: Batch, states: Run) -> Heads:
     if not limits.predicates:
         return LimitHeads(limits, batch.times, tree.tail)
-    if not limits.in_columns or not isinstance(tree.layout, ColumnLayout):
-        return None
-    try:
-        whole = tree.total() if len(tree) else NOTHING
-        heads = PredicateHeads(tree.layout, limits.predicate, whole, states)
-    except ArithmeticError:  # of a sum over all rows, where those of the windows may be in bounds
-        return None
-    return heads if heads.keep_their_rows() else None
+    assert isinstance(tree.layout, ColumnLayout)
+    (predicate,) = limits.predicates
+    if isinstance(predicate, OfRest):
+        return RestHeads(tree.layout, predicate, states)
+    whole = tree.whole(tree.coming(NOTHING)) if len(tree) else NOTHING
+    heads = PredicateHeads(tree.layout, predicate, whole, states)
+    heads.check()
+    return heads
 
 
 def _slide_on_demand(tree: Tree, batch: Batch, heads: Heads, states: Run) -> Outcome:
@@ -77,7 +121,7 @@ def _slide_on_demand(tree: Tree, batch: Batch, heads: Heads, states: Run) -> Out
         oldest = tree.forest.read([Piece(0, head, head + 1)])[0].times.tolist()[0]
     else:
         oldest = batch.time(head - base)
-    return Outcome(layout.lower(layout.gather(totals)), head, oldest, None, totals[-1])
+    return Outcome(layout.lower(layout.gather(totals)), head, oldest, None, totals[-1], totals[-1])
 
 
 class _Walk:
@@ -92,6 +136,8 @@ class _Walk:
         self.head = tree.head
         self.oldest = tree.oldest
         self.answers: list[Lowered] = []
+        #: the aggregate of the window of the last row so far
+        self.total: Any = NOTHING
 
     @property
     def younger(self) -> Any:
@@ -104,11 +150,10 @@ class _Walk:
             row = self._before_any_leaves(states, stop)
         while row < stop:
             leaves = self._enter(row)
-            firsts = self._heads.within(leaves, self.head, row, stop)
+            firsts = self._heads.within(leaves, self._between, self.head, row, stop)
             end = row + len(firsts)
-            rest = layout.join(leaves.rest, self.younger)
             suffixes = take(layout, leaves.suffixes(layout), firsts, leaves.start)
-            self._answer(layout.followed_by(suffixes, rest), layout.cut(states, row, end))
+            self._answer(layout.followed_by(suffixes, self.younger), layout.cut(states, row, end))
             self.head, row = int(firsts[-1]), end
             self.oldest = leaves.times(self.head, self.head + 1)[0]
 
@@ -116,8 +161,10 @@ class _Walk:
         """The results of some rows, whose windows hold an older part each and the rows up to them."""
         layout = self._tree.layout
         prefixes = layout.prefixes(states)
-        self.answers.append(layout.lowered(layout.combine(older, prefixes)))
-        self._so_far = layout.join(self._so_far, layout.at(prefixes, layout.length(prefixes) - 1))
+        totals, last = layout.combine(older, prefixes), layout.length(prefixes) - 1
+        self.answers.append(layout.lowered(totals))
+        self.total = layout.at(totals, last)
+        self._so_far = layout.join(self._so_far, layout.at(prefixes, last))
 
     def _before_any_leaves(self, states: Run, stop: int) -> int:
         """Rows that evict nothing, while there is no stack yet: what is there is one state."""

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from mta.core.forest import count_rejected
+from mta.core.forest import count_first
 from mta.core.limits import Limits, Predicate
 from mta.core.outcome import Batch
 from mta.core.states import NOTHING, Run
@@ -19,11 +19,19 @@ from mta.core.tree import NEAR, UNKNOWN, Tree
 from mta.monoids.base import Array
 from mta.times.cuts import Side, before, cut
 
-#: How many of the oldest elements leave when one with some state and time comes, itself among them if it may
-#: not stay; and the state of the window with it, before any leave, or UNKNOWN where nobody needed it.
-Rule: TypeAlias = Callable[[Tree, Any, Any], tuple[int, Any]]
+#: How many of the oldest elements leave, the one that comes among them if it may not stay; what the tree
+#: makes of it (`Tree.coming`), and the state of the window with it, before any leave. These two are UNKNOWN
+#: where nobody needed them.
+Gone: TypeAlias = tuple[int, Any, Any]
 
-NONE_GOES, ONE_GOES = (0, UNKNOWN), (1, UNKNOWN)
+#: What becomes of an element with some state and time that comes.
+Rule: TypeAlias = Callable[[Tree, Any, Any], Gone]
+
+#: What a policy asks of an aggregate.
+Question: TypeAlias = Callable[[Any], Any]
+
+NONE_GOES: Gone = (0, UNKNOWN, UNKNOWN)
+ONE_GOES: Gone = (1, UNKNOWN, UNKNOWN)
 
 
 def rule_of(limits: Limits) -> Rule:
@@ -37,21 +45,21 @@ def rule_of(limits: Limits) -> Rule:
         return _rule_of_span(span)
     if count is not None and limits == Limits(count=count):
         return _rule_of_count(count)
-    return lambda tree, _, time: (first_kept(tree, limits, time, tree.tail + 1) - tree.head, UNKNOWN)
+    return lambda tree, _, time: (first_kept(tree, limits, time, tree.tail + 1) - tree.head, UNKNOWN, UNKNOWN)
 
 
 def _rule_of_count(count: int) -> Rule:
-    def gone(tree: Tree, _state: Any, _time: Any) -> tuple[int, Any]:
+    def gone(tree: Tree, _state: Any, _time: Any) -> Gone:
         surplus = tree.tail - tree.head - count
         if surplus < 0:
             return NONE_GOES
-        return (surplus + 1, UNKNOWN) if surplus else ONE_GOES
+        return (surplus + 1, UNKNOWN, UNKNOWN) if surplus else ONE_GOES
 
     return gone
 
 
 def _rule_of_span(span: int) -> Rule:
-    def gone(tree: Tree, _state: Any, time: Any) -> tuple[int, Any]:
+    def gone(tree: Tree, _state: Any, time: Any) -> Gone:
         if tree.head == tree.tail:
             return NONE_GOES
         start = time - span if type(time) is int else cut(time, span, "right")
@@ -60,32 +68,34 @@ def _rule_of_span(span: int) -> Rule:
         ahead = tree.ahead
         if ahead and ahead[-1][0] > start:
             return ONE_GOES
-        return _first_after(tree, start, "right") - tree.head, UNKNOWN
+        return _first_after(tree, start, "right") - tree.head, UNKNOWN, UNKNOWN
 
     return gone
 
 
 def _rule_of_predicates(limits: Limits) -> Rule:
-    rejects, most, timed = limits.predicate, limits.count, bool(limits.spans())
+    rejects, rests = limits.of_total, [each.enough for each in limits.of_rest]
+    most, timed = limits.count, bool(limits.spans())
 
-    def gone(tree: Tree, state: Any, time: Any) -> tuple[int, Any]:
+    def gone(tree: Tree, state: Any, time: Any) -> Gone:
         head, tail = tree.head, tree.tail
         if head == tail:
-            return int(rejects(state, state)), state
-        whole = tree.kept
-        if whole is UNKNOWN:
-            whole = tree.total()
-        total = tree.combine(whole, state)
-        first, old = head, tree.first  # which the total may have made ready
-        if old is UNKNOWN or rejects(total, old):
-            first = _first_not_rejected_after(tree, rejects, total, whole)
+            return (int(rejects(state, state)) if rejects else 0), UNKNOWN, state
+        younger = tree.coming(state)
+        first, total = head, UNKNOWN
+        if rejects:
+            total, old = tree.whole(younger), tree.first
+            if old is UNKNOWN or rejects(total, old):
+                first = _first_not_rejected_after(tree, rejects, total)
+        for enough in rests:
+            first = max(first, _first_needed(tree, enough, younger, state))
         if timed:
             first = max(first, first_kept(tree, limits, time, tail + 1))
         elif most is not None and tail - first >= most:
             first = tail + 1 - most
         if first >= tail:
-            first = tail + int(rejects(total, total))
-        return first - head, total
+            first = tail + (int(rejects(total, total)) if rejects else 0)
+        return first - head, younger, total
 
     return gone
 
@@ -95,9 +105,10 @@ def first_kept_now(tree: Tree, limits: Limits) -> int:
     if not len(tree):
         return tree.head
     head = first_kept(tree, limits, tree.youngest, tree.tail)
-    if limits.predicates:
-        total = tree.total()
-        head = max(head, first_not_rejected(tree, limits.predicate, total, total))
+    if limits.of_total:
+        head = max(head, _first_not_rejected(tree, limits.of_total, tree.whole(tree.coming(NOTHING))))
+    for each in limits.of_rest:
+        head = max(head, _first_needed(tree, each.enough, tree.coming(NOTHING), NOTHING))
     return head
 
 
@@ -125,18 +136,15 @@ def _first_after(tree: Tree, start: Any, side: Side) -> int:
     return tree.forest.first_leaf(tree.head, start, side)
 
 
-def first_not_rejected(tree: Tree, rejects: Predicate, total: Any, whole: Any) -> int:
-    """The first leaf of a window, which is not empty, that a predicate lets stay.
-
-    The predicate is given `total`; `whole` is the aggregate of the window as it is.
-    """
+def _first_not_rejected(tree: Tree, rejects: Predicate, total: Any) -> int:
+    """The first leaf of a window, which is not empty, that a predicate lets stay when it is given `total`."""
     old = tree.first
     if old is UNKNOWN or rejects(total, old):
-        return _first_not_rejected_after(tree, rejects, total, whole)
+        return _first_not_rejected_after(tree, rejects, total)
     return tree.head
 
 
-def _first_not_rejected_after(tree: Tree, rejects: Predicate, total: Any, whole: Any) -> int:
+def _first_not_rejected_after(tree: Tree, rejects: Predicate, total: Any) -> int:
     """The same, where the oldest element is rejected if its state is ready."""
     head, ahead, old = tree.head, tree.ahead, tree.first
     if old is not UNKNOWN and tree.singles:
@@ -144,7 +152,8 @@ def _first_not_rejected_after(tree: Tree, rejects: Predicate, total: Any, whole:
             old = tree.combine(old, ahead[-at][2])
             if not rejects(total, old):
                 return head + at
-    if rejects(total, whole):
+    # the window put together as in `total`, and not as it was kept: two sums that may be rounded otherwise
+    if rejects(total, tree.whole(tree.coming(NOTHING))):
         return tree.tail
     first, _ = tree.forest.longest_prefix(head, lambda prefix: rejects(total, prefix))
     if first == head:
@@ -152,14 +161,40 @@ def _first_not_rejected_after(tree: Tree, rejects: Predicate, total: Any, whole:
     return first
 
 
-def first_kept_after(tree: Tree, limits: Limits, batch: Batch, states: Run, total: Any) -> int:
+def _first_needed(tree: Tree, enough: Question, younger: Any, state: Any) -> int:
+    """The first leaf of a window, which is not empty, that stays because what is younger is not enough.
+
+    `state` comes behind, or NOTHING, and `younger` is what the tree makes of it (`coming`).
+    """
+
+    def may_go(k: int) -> bool:
+        rest = tree.rest(k, younger, state)
+        return rest is not NOTHING and bool(enough(rest))
+
+    if not may_go(1):
+        return tree.head
+    near, ready = len(tree).bit_length(), tree.rests_ready()
+    known = min(near, ready)
+    for k in range(2, known + 1):
+        if not may_go(k):
+            return tree.head + k - 1
+    if known < ready:
+        known = bisect_left(range(ready + 1), True, lo=known + 1, key=lambda k: not may_go(k)) - 1
+        if known < ready:
+            return tree.head + known
+    return tree.forest.shortest_suffix(tree.head + max(known, 1), state, enough)
+
+
+def first_kept_after(tree: Tree, limits: Limits, batch: Batch, states: Run) -> int:
     """The first leaf that the policy keeps once a batch is in."""
     last = batch.last
     head = first_kept(tree, limits, last, tree.tail + len(batch)) if len(tree) else tree.tail
     if head == tree.tail:
         head += _first_kept_among(limits, batch.times, last)
-    if limits.predicates:
-        head = max(head, _first_not_rejected_behind(tree, limits.predicate, states, total))
+    if limits.of_total:
+        head = max(head, _first_not_rejected_behind(tree, limits.of_total, states))
+    for each in limits.of_rest:
+        head = max(head, _first_needed_behind(tree, each.enough, states))
     return head
 
 
@@ -170,21 +205,41 @@ def _first_kept_among(limits: Limits, times: Array, youngest: Any) -> int:
     return max([first, *(before(times, start, side) for start, side in limits.cuts(youngest))])
 
 
-def _first_not_rejected_behind(tree: Tree, rejects: Predicate, states: Run, total: Any) -> int:
+def _first_not_rejected_behind(tree: Tree, rejects: Predicate, states: Run) -> int:
     """The first leaf that a predicate lets stay, where a batch comes behind the window."""
     older: Any = NOTHING
+    total = tree.layout.fold(states)
     if len(tree):
-        older = tree.total()
+        older = tree.whole(tree.coming(NOTHING))
         total = tree.combine(older, total)
-        head = first_not_rejected(tree, rejects, total, older)
+        head = _first_not_rejected(tree, rejects, total)
         if head < tree.tail:
             return head
-    layout = tree.layout
+    layout, last = tree.layout, tree.layout.length(states) - 1
     if layout.monoid.grows:
-        return tree.tail + bisect_left(
-            range(layout.length(states)),
+        gone = bisect_left(
+            range(last),
             True,
             key=lambda at: not rejects(total, layout.join(older, layout.fold(layout.cut(states, 0, at + 1)))),
         )
-    prefixes = layout.preceded_by(older, layout.prefixes(states))
-    return tree.tail + count_rejected(layout, prefixes, lambda prefix: rejects(total, prefix))
+    else:
+        prefixes = layout.preceded_by(older, layout.prefixes(layout.cut(states, 0, last)))
+        gone = count_first(layout, prefixes, lambda prefix: rejects(total, prefix))
+    # all of it is asked of as the total itself, and not as a sum that was rounded otherwise
+    return tree.tail + gone + int(gone == last and bool(rejects(total, total)))
+
+
+def _first_needed_behind(tree: Tree, enough: Question, states: Run) -> int:
+    """The first leaf that stays because what is younger is not enough, where a batch comes behind."""
+    layout = tree.layout
+    if layout.monoid.grows:
+        count, total = layout.length(states), layout.fold(states)
+        needed = bisect_left(
+            range(count), True, key=lambda at: not enough(layout.fold(layout.cut(states, at, count)))
+        )
+    else:
+        suffixes = layout.suffixes(states)
+        total, needed = layout.at(suffixes, 0), count_first(layout, suffixes, enough)
+    if needed:
+        return tree.tail + needed - 1
+    return tree.forest.shortest_suffix(tree.head, total, enough) if len(tree) else tree.tail

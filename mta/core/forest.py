@@ -10,52 +10,17 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from mta.core.page import Page
+from mta.core.page import Page, PageSource
 from mta.core.states import NOTHING, Layout, Run
 from mta.core.tail import Tail
 from mta.monoids.base import Array, column_of, joined
+from mta.monoids.columns import apart
 from mta.times.cuts import Side, before
 
 #: From this page size on, folding page by page beats halving all pages together.
 LARGE_PAGE = 256
-
-
-class PageSource(Protocol):
-    """Where full pages are kept: in the process, or in a store."""
-
-    def check(self, states: Run) -> None:
-        """Refuses the aggregates of full pages that cannot be kept here, before anything has changed."""
-
-    def put(self, tier: int, number: int, page: Page) -> None:
-        """Takes a full page whose elements are about to come into the window."""
-
-    def settle(self, tail: int) -> None:
-        """All elements before `tail` are in the window, or were."""
-
-    def take_back(self, tail: int) -> None:
-        """The elements from `tail` on, of which pages were put, did not come in."""
-
-    def fetch(self, wanted: Sequence[tuple[int, int]]) -> list[Page]:
-        """Pages by tier and number, in one round trip at most."""
-
-    def head_at(self, page: int) -> None:
-        """The head is in a page of leaves, of the window or of a batch that slides over it.
-
-        A source reads ahead for a head that goes from page to page.
-        """
-
-    def reserve(self, pages: int) -> None:
-        """So many pages may be needed at once."""
-
-    def drop_below(self, tier: int, number: int) -> None:
-        """Pages of a tier before a number will not be read again."""
-
-    def admit(self, tail: int) -> None:
-        """Waits until there is room for more pages; `tail` elements are in the window or were."""
-
-    def close(self) -> None: ...
 
 
 class Piece(NamedTuple):
@@ -111,9 +76,12 @@ class Forest:
         tails.append(self._new_tail(len(tails)).followed(column_of([last]), self.layout.gather([total])))
         return tails
 
-    def with_run(self, times: Array, run: Run) -> list[Tail]:
-        """The tails with a run of elements."""
-        tails = list(self.tails)
+    def with_run(self, times: Array, run: Run, head: int = 0) -> list[Tail]:
+        """The tails with a run of elements, of a window that begins at leaf `head` then.
+
+        What stays has memory of its own: a view of the run would keep all of it.
+        """
+        tails, layout = list(self.tails), self.layout
         tier = 0
         while len(times):
             if tier == len(tails):
@@ -122,11 +90,13 @@ class Forest:
             growth = self._growth(tail, times, run)
             if growth.totals is not None:
                 self.pages.check(growth.totals)
+            behind = head >> self.shift * (tier + 1)
             for number, page in enumerate(growth.pages, tail.start >> self.shift):
-                self.pages.put(tier, number, page)
+                if number >= behind:
+                    self.pages.put(tier, number, page.apart(layout))
             if growth.pages:
                 tail = tail.next(len(growth.pages) << self.shift)
-            tails[tier] = tail.followed(growth.rest_times, growth.rest)
+            tails[tier] = tail.followed(apart(growth.rest_times), layout.apart(growth.rest))
             times, run = growth.last_times, growth.totals
             tier += 1
         return tails
@@ -138,7 +108,8 @@ class Forest:
         if self.page_size < LARGE_PAGE:
             return []
         pages = self._pages(0, times[first:], self.layout.cut(run, first, len(times)))
-        return list(enumerate(pages, tail.start + len(tail) + first >> self.shift))
+        own = [page.apart(self.layout) for page in pages]
+        return list(enumerate(own, tail.start + len(tail) + first >> self.shift))
 
     def _growth(self, tail: Tail, times: Array, run: Run) -> Growth:
         """What entries behind a tail come to; changes nothing."""
@@ -148,8 +119,7 @@ class Forest:
             return Growth([], times, run, times[:0], None)
         pages = self._pages(tail.tier, times[first:], layout.cut(run, first, count))
         done = first + len(pages) * size
-        # copies, since views would keep the times of the whole batch
-        last_times, totals = times[first + size - 1 : done : size].copy(), []
+        last_times, totals = times[first + size - 1 : done : size], []
         if first:
             full = tail.followed_by(times[:first], layout.cut(run, 0, first))
             totals.append(layout.gather([self._fold(full)]))
@@ -286,8 +256,7 @@ class Forest:
             tail = self.tails[tier]
             start = max(tail.start, head >> self.shift * tier)
             if start < tail.stop:
-                times = tail.page().times
-                entry = tail.start + _search(times, start - tail.start, time, side)
+                entry = tail.first_after(start, time, side)
                 if entry < tail.stop:
                     return self._descend(tier, entry, head, time, side)
         return self.tail
@@ -324,9 +293,9 @@ class Forest:
         tier = piece.tier
         while tier:
             tier -= 1
-            inside = Piece(tier, entry << self.shift, (entry + 1) << self.shift)
+            # the last of these stays if no other does, whatever rounding makes of its sum
+            inside = Piece(tier, entry << self.shift, ((entry + 1) << self.shift) - 1)
             entry, total = self._search_piece(self._pages_of([inside]), inside, total, rejects)
-            entry = min(entry, inside.stop - 1)
         return entry, total
 
     def _search_piece(
@@ -344,20 +313,72 @@ class Forest:
         while start < stop:
             end = min(stop, start + step)
             states = self._part(pages, tier, start, end).states(layout)
-            prefixes = layout.preceded_by(before, layout.prefixes(states))
-            gone = count_rejected(layout, prefixes, rejects)
-            if gone:
-                before = layout.at(prefixes, gone - 1)
-            if gone < end - start:
-                return start + gone, before
-            start, step = end, step if layout.monoid.grows else 4 * step
+            total = layout.join(before, layout.fold(states))
+            if not rejects(total):
+                return self._search_run(states, start, before, rejects)
+            start, before, step = end, total, step if layout.monoid.grows else 4 * step
         return stop, before
 
+    def _search_run(
+        self, states: Run, start: int, before: Any, rejects: Callable[[Any], bool]
+    ) -> tuple[int, Any]:
+        """The same, in a run where one entry stays. Adds up halves, and not one entry after the other."""
+        layout, low, high = self.layout, 0, self.layout.length(states) - 1
+        while low < high:
+            middle = (low + high) >> 1
+            total = layout.join(before, layout.fold(layout.cut(states, low, middle + 1)))
+            if rejects(total):
+                low, before = middle + 1, total
+            else:
+                high = middle
+        return start + low, before
 
-def count_rejected(layout: Layout, prefixes: Run, rejects: Callable[[Any], bool]) -> int:
-    """How many prefix aggregates a monotone predicate rejects: those come first."""
+    def shortest_suffix(self, head: int, after: Any, enough: Callable[[Any], Any]) -> int:
+        """The last leaf from `head` on with which the aggregate from there on is enough; else `head`.
+
+        `after` is an aggregate behind the tail, or NOTHING; the tail if that is enough alone. From the young
+        end: what is added up is what stays. The pages of both paths are read in one round trip.
+        """
+        if after is not NOTHING and enough(after):
+            return self.tail
+        pieces = self.cover(head, self.tail)
+        pages = self._pages_of(pieces)
+        for piece in reversed(pieces):
+            entry, after = self._search_back(pages, piece, after, enough)
+            if entry >= piece.start:
+                break
+        else:
+            return head
+        tier = piece.tier
+        while tier:
+            tier -= 1
+            # with the first of these it is enough if it is with no other
+            inside = Piece(tier, (entry << self.shift) + 1, (entry + 1) << self.shift)
+            entry, after = self._search_back(self._pages_of([inside]), inside, after, enough)
+        return entry
+
+    def _search_back(
+        self, pages: dict[tuple[int, int], Page], piece: Piece, after: Any, enough: Callable[[Any], Any]
+    ) -> tuple[int, Any]:
+        """The last entry with which the aggregate from there on is enough, and the aggregate behind it."""
+        layout, (tier, start, stop), step = self.layout, piece, 8
+        while start < stop:
+            begin = max(start, stop - step)
+            states = self._part(pages, tier, begin, stop).states(layout)
+            suffixes = layout.suffixes(states, after)
+            count = count_first(layout, suffixes, enough)
+            if begin + count < stop:
+                after = layout.at(suffixes, count)
+            if count:
+                return begin + count - 1, after
+            stop, step = begin, step if layout.monoid.grows else 4 * step
+        return start - 1, after
+
+
+def count_first(layout: Layout, aggregates: Run, holds: Callable[[Any], Any]) -> int:
+    """For how many aggregates a question holds that is monotone: those come first."""
     return bisect_left(
-        range(layout.length(prefixes)), True, key=lambda at: not rejects(layout.at(prefixes, at))
+        range(layout.length(aggregates)), True, key=lambda at: not holds(layout.at(aggregates, at))
     )
 
 

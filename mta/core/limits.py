@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -12,6 +13,21 @@ from mta.times.cuts import Side, cut, cuts
 #: wsp(total, old) of the paper: whether a prefix with the aggregate `old` has to leave a window with the
 #: aggregate `total`; both are states of the window's monoid, before `lower`.
 Predicate: TypeAlias = Callable[[Any, Any], bool]
+
+
+class OfRest(ABC):
+    """A predicate that looks at the rest alone, the aggregate of what would stay: is it enough without more?
+
+    So no sum has to be taken off another one, which of real numbers leaves little where what goes is large.
+    """
+
+    @abstractmethod
+    def enough(self, rest: Any) -> Any:
+        """Whether all before a rest may go: of a state, or of columns of states, in the shape of one."""
+
+    @abstractmethod
+    def __call__(self, total: Any, old: Any) -> Any:
+        """The same, for algorithms that have only these two."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +71,16 @@ class Limits:
         return False
 
     @property
-    def predicate(self) -> Predicate:
-        """All predicates as one."""
-        return self.predicates[0] if len(self.predicates) == 1 else self.rejects
+    def of_rest(self) -> tuple[OfRest, ...]:
+        return tuple(each for each in self.predicates if isinstance(each, OfRest))
+
+    @property
+    def of_total(self) -> Predicate | None:
+        """All other predicates as one."""
+        others = tuple(each for each in self.predicates if not isinstance(each, OfRest))
+        if len(others) < 2:
+            return others[0] if others else None
+        return Limits(predicates=others).rejects
 
     def __or__(self, other: Limits) -> Limits:
         return Limits(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from mta.core.stack import Stack
-from mta.core.states import Run
+from mta.core.states import Layout, Run
 from mta.monoids.base import Array
 
 
@@ -25,6 +25,14 @@ class Batch:
         """The time of a row as a plain number."""
         return self.times[row : row + 1].tolist()[0]
 
+    def parts(self, layout: Layout, count: int) -> list[Batch]:
+        """Parts of so many rows, the first one last."""
+        starts = range(0, len(self), count)
+        return [
+            Batch(layout.cut(self.elements, start, start + count), self.times[start : start + count])
+            for start in reversed(starts)
+        ]
+
     @property
     def last(self) -> Any:
         """The time of the last row."""
@@ -42,3 +50,5 @@ class Outcome(NamedTuple):
     walker: Stack | None
     #: the aggregate from the walker's boundary, or from the head where there is no walker, to the new tail
     younger: Any
+    #: the aggregate of the last row's window
+    total: Any

@@ -1,11 +1,13 @@
-"""A page: one complete subtree, as the run of its entries with the time that each one ends at."""
+"""A page: one complete subtree, as the run of its entries with the time each ends at; a source of pages."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from mta.core.states import Layout, Run
 from mta.monoids.base import Array
+from mta.monoids.columns import apart
 
 #: Entries that a page may have. What a store says of a page is not believed beyond this.
 LARGEST_PAGE = 1 << 20
@@ -31,6 +33,10 @@ class Page:
             return self
         return Page(self.tier, self.times[start:stop], layout.cut(self.run, start, stop))
 
+    def apart(self, layout: Layout) -> Page:
+        """The page in memory of its own, and not in that of a batch which it is a part of."""
+        return Page(self.tier, apart(self.times), layout.apart(self.run))
+
     def states(self, layout: Layout) -> Run:
         return layout.lift(self.run) if self.tier == 0 else self.run
 
@@ -41,6 +47,42 @@ class Page:
             pyramid.add(layout, self.states(layout))
             self._pyramid = pyramid
         return self._pyramid
+
+
+class PageSource(Protocol):
+    """Where full pages are kept: in the process, or in a store."""
+
+    def check(self, states: Run) -> None:
+        """Refuses the aggregates of full pages that cannot be kept here, before anything has changed."""
+
+    def put(self, tier: int, number: int, page: Page) -> None:
+        """Takes a full page whose elements are about to come into the window."""
+
+    def settle(self, tail: int) -> None:
+        """All elements before `tail` are in the window, or were."""
+
+    def take_back(self, tail: int) -> None:
+        """The elements from `tail` on, of which pages were put, did not come in."""
+
+    def fetch(self, wanted: Sequence[tuple[int, int]]) -> list[Page]:
+        """Pages by tier and number, in one round trip at most."""
+
+    def head_at(self, page: int) -> None:
+        """The head is in a page of leaves, of the window or of a batch that slides over it.
+
+        A source reads ahead for a head that goes from page to page.
+        """
+
+    def reserve(self, pages: int) -> None:
+        """So many pages may be needed at once."""
+
+    def drop_below(self, tier: int, number: int) -> None:
+        """Pages of a tier before a number will not be read again."""
+
+    def admit(self, tail: int) -> None:
+        """Waits until there is room for more pages; `tail` elements are in the window or were."""
+
+    def close(self) -> None: ...
 
 
 class Pyramid:

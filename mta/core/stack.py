@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from mta.core.forest import Forest, Piece
 from mta.core.page import Page
-from mta.core.states import NOTHING, Layout, Run
+from mta.core.states import NOTHING, SHORT, Layout, Run
 
 
 class Frame(NamedTuple):
@@ -36,7 +36,7 @@ class Frame(NamedTuple):
 class Leaves:
     """The leaves of one page from `start` to `stop`, none behind the boundary."""
 
-    __slots__ = ("_suffixes", "page", "rest", "start", "stop")
+    __slots__ = ("_folded", "_suffixes", "page", "rest", "start", "stop")
 
     def __init__(self, start: int, page: Page, rest: Any) -> None:
         self.start = start
@@ -45,11 +45,12 @@ class Leaves:
         #: the aggregate from `stop` to the boundary
         self.rest = rest
         self._suffixes: Run | None = None
+        self._folded = False
 
     def suffixes(self, layout: Layout) -> Run:
-        """Suffix aggregates up to `stop` only: entry i - start is that of leaf i."""
+        """What R0 is at each leaf: entry i - start is the aggregate from leaf i to the boundary."""
         if self._suffixes is None:
-            self._suffixes = layout.suffixes(self.page.states(layout))
+            self._suffixes = layout.suffixes(self.page.states(layout), self.rest)
         return self._suffixes
 
     def times(self, start: int, stop: int) -> list[Any]:
@@ -58,15 +59,23 @@ class Leaves:
         times.reverse()
         return times
 
-    def total(self, layout: Layout, head: int) -> Any:
-        """What R0 is at `head`."""
-        part = self.page.cut(layout, head - self.start, self.stop - self.start)
-        return layout.join(layout.fold(part.states(layout)), self.rest)
+    def part(self, layout: Layout, start: int, stop: int) -> Page:
+        """Some of the leaves."""
+        return self.page.cut(layout, start - self.start, stop - self.start)
 
-    def stack(self, layout: Layout, head: int) -> list[Any]:
-        """What R0 is at each leaf from `head` on, to be popped in that order."""
-        part = self.page.cut(layout, head - self.start, self.stop - self.start)
-        return layout.stack(part.states(layout), self.rest)
+    def total(self, layout: Layout, head: int) -> Any:
+        """What R0 is at `head`: folded the first time, since a head that leaps may leave the page next."""
+        if self._suffixes is None and not self._folded:
+            self._folded = True
+            return layout.join(layout.fold(self.part(layout, head, self.stop).states(layout)), self.rest)
+        return layout.at(self.suffixes(layout), head - self.start)
+
+    def stack(self, layout: Layout, start: int, stop: int) -> list[Any]:
+        """What R0 is at each leaf from `start` to `stop`, to be popped in that order."""
+        if self._suffixes is None and stop == self.stop <= start + SHORT:
+            return layout.stack(self.part(layout, start, stop).states(layout), self.rest)
+        some = layout.cut(self.suffixes(layout), start - self.start, stop - self.start)
+        return layout.state_list(some)[::-1]
 
 
 class Stack:
@@ -79,10 +88,10 @@ class Stack:
         #: for each tier, the aggregate from its last full page to the boundary, at the time of the flip
         self._right: list[Any] = [NOTHING]
 
-    def copy(self) -> Stack:
+    def copy(self, forest: Forest | None = None) -> Stack:
         """For a batch that may fail half-way: frames and leaves are never changed in place."""
         twin = Stack.__new__(Stack)
-        twin._forest, twin.boundary, twin.leaves = self._forest, self.boundary, self.leaves
+        twin._forest, twin.boundary, twin.leaves = forest or self._forest, self.boundary, self.leaves
         twin._frames, twin._right = self._frames, self._right
         return twin
 

@@ -9,9 +9,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
+
+from mta.encoding.columns import check_column
 from mta.encoding.packing import pack, pack_entries
 from mta.inputs import batch_columns, batch_rows
-from mta.monoids.base import Array, ColumnarMonoid, Columns, Monoid, column_of, joined, row_columns
+from mta.monoids.base import Array, ColumnarMonoid, Columns, Monoid, alike, column_of, joined, row_columns
+from mta.monoids.columns import apart
 from mta.owned import own_results
 
 #: A run is a tuple of columns (ColumnLayout) or a list of objects (ObjectLayout).
@@ -45,6 +49,10 @@ class Layout(ABC):
     @abstractmethod
     def cut(self, run: Run, start: int, stop: int) -> Run:
         """A part of a run, without a copy where that is possible."""
+
+    @abstractmethod
+    def apart(self, run: Run) -> Run:
+        """A run that is not a part of another one in memory."""
 
     @abstractmethod
     def take(self, run: Run, indices: Array) -> Run: ...
@@ -157,6 +165,9 @@ class ColumnLayout(Layout):
     def cut(self, run: Run, start: int, stop: int) -> Columns:
         return tuple(column[start:stop] for column in run)
 
+    def apart(self, run: Run) -> Columns:
+        return tuple(map(apart, run))
+
     def take(self, run: Run, indices: Array) -> Columns:
         return tuple(column.take(indices) for column in run)
 
@@ -181,14 +192,20 @@ class ColumnLayout(Layout):
             if column.dtype == object:
                 for value in column.tolist():
                     pack(value)
+            else:
+                check_column(column)
 
     def check_storable_states(self, states: Run) -> None:
         for column in states:
-            if column.dtype == object:
-                pack_entries(column.tolist())
+            check_column(column)
 
     def gather(self, states: Sequence[Any]) -> Columns:
         return self.monoid.columns_of(states)
+
+    def choose(self, first: Array, states: Run, others: Run) -> Columns:
+        """Entries of one run where an array of booleans says so, and of the other where it does not."""
+        pairs = (alike(pair) for pair in zip(states, others, strict=True))
+        return tuple(np.where(first, *pair) for pair in pairs)
 
     def at(self, states: Run, index: int) -> Any:
         return self.monoid.state_at(states, index)
@@ -233,6 +250,9 @@ class ObjectLayout(Layout):
     def cut(self, run: Run, start: int, stop: int) -> list[Any]:
         part: list[Any] = run[start:stop]
         return part
+
+    def apart(self, run: Run) -> list[Any]:
+        return run  # type: ignore[no-any-return]  # which `cut` copies
 
     def take(self, run: Run, indices: Array) -> list[Any]:
         return [run[index] for index in indices.tolist()]

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from typing import Any
 
 from mta.core.page import Page, Pyramid
 from mta.core.states import Layout, Run
 from mta.monoids.base import Array, column_of, joined
+from mta.times.cuts import Side, before
+
+#: So many runs of about one length are made one, so that there are never many: the time of a call does not
+#: depend on in how many calls the entries came.
+ALIKE = 16
 
 
 class Tail:
@@ -45,6 +51,14 @@ class Tail:
         if len(times):
             twin._runs.append((times, run))
             twin._packed += len(times)
+        while len(twin._runs) >= ALIKE and len(twin._runs[-ALIKE][0]) < ALIKE * len(twin._runs[-1][0]):
+            twin._runs[-ALIKE:] = [self._joined(twin._runs[-ALIKE:])]
+        return twin
+
+    def fork(self) -> Tail:
+        """A tail to go on with while this one stays as it is. The nodes go along, since they grow."""
+        twin = self.followed(column_of([]), None)
+        self._pyramid = None
         return twin
 
     def next(self, entries: int) -> Tail:
@@ -72,18 +86,33 @@ class Tail:
         return joined([times for times, _ in runs]), self._layout.concat([run for _, run in runs])
 
     def part(self, start: int, stop: int) -> Page:
-        """Some of the entries (by absolute number), without a copy of the rest where they came together."""
-        first = start - self.start - self._packed
-        if first < 0:
-            begin = 0
-            for times, run in self._runs:
-                if begin <= start - self.start and stop - self.start <= begin + len(times):
-                    page = Page(self.tier, times, run)
-                    return page.cut(self._layout, start - self.start - begin, stop - self.start - begin)
-                begin += len(times)
-            return self.page().cut(self._layout, start - self.start, stop - self.start)
-        last = stop - self.start - self._packed
-        return Page(self.tier, column_of(self.times[first:last]), self._gather(self.entries[first:last]))
+        """Some of the entries (by absolute number), without a copy of the rest."""
+        first, last, begin = start - self.start, stop - self.start, 0
+        parts: list[tuple[Array, Run]] = []
+        for times, run in self._runs:
+            end = begin + len(times)
+            if first < end and begin < last:
+                page = Page(self.tier, times, run)
+                page = page.cut(self._layout, max(first - begin, 0), min(last, end) - begin)
+                parts.append((page.times, page.run))
+            begin = end
+        if last > begin:
+            young = slice(max(first - begin, 0), last - begin)
+            parts.append((column_of(self.times[young]), self._gather(self.entries[young])))
+        if len(parts) > 1 and 2 * (last - first) > len(self):  # most of them, which stay joined then
+            return self.page().cut(self._layout, first, last)
+        return Page(self.tier, *(parts[0] if len(parts) == 1 else self._joined(parts)))
+
+    def first_after(self, start: int, time: Any, side: Side) -> int:
+        """The first entry from `start` on with a time >= `time` (side left) or > `time` (side right)."""
+        begin = self.start
+        for times, _ in self._runs:
+            at, end = max(start - begin, 0), begin + len(times)
+            if at < len(times) and before(times[-1:], time, side) == 0:
+                return begin + at + before(times[at:], time, side)
+            begin = end
+        search = bisect_left if side == "left" else bisect_right
+        return begin + search(self.times, time, max(start - begin, 0))
 
     def pyramid(self) -> Pyramid:
         """The complete nodes over the entries; grows with them."""

@@ -11,7 +11,7 @@ import xxhash
 from mta.core.page import LARGEST_PAGE
 from mta.durability.manifest import MOST_PARTS, Attempt, Extents, Part, Root, SavedTail, Version
 from mta.encoding import packing
-from mta.encoding.untrusted import LARGEST, Malformed, fields, raw, real, shown, text, whole
+from mta.encoding.untrusted import Malformed, fields, moment, raw, real, shown, surely, text, whole
 from mta.errors import ManifestCorrupt
 
 FORMAT = 3
@@ -57,7 +57,7 @@ def decode_root(name: str, data: bytes) -> Root:
             f"{what} ({len(data)} bytes, wrong checksum); restore it from a copy of the store"
         )
     try:
-        return _root(name, fields(packing.unpack(memoryview(data)[4:-8]), "it"))
+        return surely(lambda: _root(name, fields(packing.unpack(memoryview(data)[4:-8]), "it")))
     except Malformed as error:
         raise ManifestCorrupt(f"{what}, though its checksum is right: {error}") from error
 
@@ -106,7 +106,7 @@ def _epoch(value: Any) -> int:
 def unpack_version(shift: int, packed: Any) -> Version:
     """The reverse of `pack_version`; ManifestCorrupt where no window can be like that."""
     try:
-        return _version(shift, packed)
+        return surely(lambda: _version(shift, packed))
     except Malformed as error:
         raise ManifestCorrupt(f"a version of a window is damaged: {error}") from error
 
@@ -154,9 +154,7 @@ def _check_shape(version: Version) -> None:
 
 
 def _time(value: Any) -> int | float | None:
-    if value is not None and not -LARGEST <= real(value, "a time") <= LARGEST:
-        raise Malformed(f"a time is {shown(value)}")
-    return value  # type: ignore[no-any-return]
+    return None if value is None else moment(value)
 
 
 def _extent(packed: Any) -> tuple[int, int | None]:

@@ -8,8 +8,10 @@ changes, so whoever reads a root sees one state of the window and never a mixtur
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from mta.paging.ranges import union, without
@@ -75,20 +77,24 @@ class Extents:
         """The epoch that writes now."""
         return self.ends[-1][0]
 
+    @cached_property
+    def _closed(self) -> list[int]:
+        """Where the epochs that are over end, in order."""
+        return [end for _, end in self.ends if end is not None]
+
+    def _extent_of(self, tier: int, number: int) -> int:
+        return bisect_left(self._closed, (number + 1) << self.shift * (tier + 1))
+
     def epoch_of(self, tier: int, number: int) -> int:
-        complete = (number + 1) << self.shift * (tier + 1)
-        for epoch, end in self.ends:
-            if end is None or complete <= end:
-                return epoch
-        raise AssertionError("the last extent is open")
+        return self.ends[self._extent_of(tier, number)][0]
 
     def ranges(self, tier: int, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
         """The epochs of pages start to stop of a tier, each with its range."""
-        for epoch, end in self.ends:
+        while start < stop:
+            epoch, end = self.ends[self._extent_of(tier, start)]
             last = stop if end is None else min(stop, end >> self.shift * (tier + 1))
-            if start < last:
-                yield epoch, start, last
-                start = last
+            yield epoch, start, last
+            start = last
 
     def prefixes(self, name: str, tier: int, pages: range) -> list[tuple[str, range]]:
         """The prefixes that the keys of pages of a tier have, with the range of each."""
@@ -166,8 +172,8 @@ class Named:
         """What versions name, of all tiers or of some: pages have theirs, parts have `PART` with them."""
         found: dict[tuple[int, int], list[range]] = {}
         for version in versions:
-            for epoch, tier, numbers in _named(version):
-                if numbers and (tiers is None or tier in tiers):
+            for epoch, tier, numbers in _named(version, tiers):
+                if numbers:
                     found.setdefault((epoch, tier), []).append(numbers)
         return Named({place: union(ranges) for place, ranges in found.items()})
 
@@ -192,15 +198,18 @@ class Named:
         return (page_key(prefix, number) for prefix, _, numbers in self.prefixes(name) for number in numbers)
 
 
-def _named(version: Version) -> Iterator[tuple[int, int, range]]:
-    """Epoch, tier and numbers of all that a version names."""
+def _named(version: Version, tiers: Collection[int] | None) -> Iterator[tuple[int, int, range]]:
+    """Epoch, tier and numbers of all that a version names, of all tiers or of some."""
     for tier, start, stop in version.pages():
-        for epoch, first, last in version.extents.ranges(tier, start, stop):
-            yield epoch, tier, range(first, last)
+        if tiers is None or tier in tiers:
+            for epoch, first, last in version.extents.ranges(tier, start, stop):
+                yield epoch, tier, range(first, last)
     for part in version.parts():
-        yield part.epoch, PART | part.tier, range(part.serial, part.serial + 1)
+        if tiers is None or PART | part.tier in tiers:
+            yield part.epoch, PART | part.tier, range(part.serial, part.serial + 1)
     for epoch, first, last in version.documents:
-        yield epoch, DOCUMENTS, range(first, last)
+        if tiers is None or DOCUMENTS in tiers:
+            yield epoch, DOCUMENTS, range(first, last)
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import os
 import socket
-from contextlib import suppress
 from functools import cache
+
+from stores.foreign import ignoring, of_the_system
+
+#: A process that is over, though it is still listed, is in one of these states.
+_OVER = "ZX"
+
+#: No process has a larger number.
+_LARGEST = 2**31 - 1
 
 
 @cache
 def _host() -> str:
     """The host and its process ids: two containers may share a name, but not what a process id means."""
     parts = [socket.gethostname()]
-    with suppress(OSError), open("/proc/sys/kernel/random/boot_id") as boot:
+    with ignoring(of_the_system), open("/proc/sys/kernel/random/boot_id") as boot:
         parts.append(boot.read(8))
-    with suppress(OSError):
+    with ignoring(of_the_system):
         parts.append(os.readlink("/proc/self/ns/pid").strip("pid:[]"))
     return "/".join(parts)
 
@@ -26,12 +33,19 @@ def this_process() -> tuple[str, int, int]:
 
 
 def started(pid: int) -> int | None:
-    """When a process of this host started, in ticks since the machine did; None if it is gone."""
+    """When a process of this host started, in ticks since the machine did; None if it is over."""
+    fields = _listed(pid)
+    return None if fields is None or fields[0] in _OVER else int(fields[19])
+
+
+def _listed(pid: int) -> list[str] | None:
+    """What the system says of a process, from its state on."""
     try:
         with open(f"/proc/{pid}/stat") as stat:
-            fields = stat.read().rpartition(")")[2].split()
-            return None if fields[0] in "ZX" else int(fields[19])
-    except (OSError, ValueError, IndexError):
+            return stat.read().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError) as error:
+        if not of_the_system(error):
+            raise
         return None
 
 
@@ -43,4 +57,27 @@ def same_host(owner: tuple[str, int, int]) -> bool:
 def surely_dead(owner: tuple[str, int, int]) -> bool:
     """Whether the process was on this host and is gone; elsewhere nobody can tell."""
     _, pid, start = owner
-    return same_host(owner) and os.path.exists("/proc/self/stat") and started(pid) != start
+    with ignoring(of_the_system):  # a process that is out of descriptors cannot tell
+        if not same_host(owner) or _listed(os.getpid()) is None:
+            return False
+        fields = _listed(pid)
+        if fields is None:
+            return not _is_there(pid)
+        return fields[0] in _OVER or int(fields[19]) != start
+    return False
+
+
+def _is_there(pid: int) -> bool:
+    """Whether there is a process that is not listed: some systems list no processes of other users."""
+    if pid > _LARGEST:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError as error:
+        if not of_the_system(error):
+            raise
+        return False
+    except PermissionError as error:
+        if not of_the_system(error):
+            raise
+    return True

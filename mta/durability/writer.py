@@ -85,7 +85,23 @@ class Writer(ABC):
             leases.end(self)
 
     def renewal(self) -> float:
-        return self._renewed + (self._lease or 0.0) * leases.RENEWED_AFTER
+        return self._renewed + self.lease * leases.RENEWED_AFTER
+
+    @property
+    def store(self) -> Store:
+        return self._store
+
+    @property
+    def lease(self) -> float:
+        return self._lease or 0.0
+
+    def renew_if_free(self) -> None:
+        """As `renew`, unless another thread is at the root: it may wait long for its store."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self.renew()
+            finally:
+                self._lock.release()
 
     def renew(self) -> None:
         """Makes the lease last from now on, if a part of it is over."""

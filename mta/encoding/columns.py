@@ -14,11 +14,19 @@ import numpy as np
 from mta.encoding import packing
 from mta.encoding.untrusted import Malformed, fields, shown, whole
 from mta.monoids.columns import Array
+from mta.numbers.wide import is_wide, plain_list
 
 #: kind, parameters, and the bytes
 Encoded = tuple[str, list[int], Any]
 
-_RAW: dict[str, np.dtype[Any]] = {"<i8": np.dtype("<i8"), "<f8": np.dtype("<f8")}
+_TRUTH = "|b1"
+#: What is kept as it stands: a monoid of one's own may have columns of any of these.
+_RAW: dict[str, np.dtype[Any]] = {
+    kind: np.dtype(kind)
+    for kind in (
+        "<i8", "<f8", _TRUTH, "|i1", "<i2", "<i4", "|u1", "<u2", "<u4", "<u8", "<f2", "<f4", "<c8", "<c16",
+    )
+}  # fmt: skip
 _NARROW: dict[str, np.dtype[Any]] = {"<u1": np.dtype("<u1"), "<u2": np.dtype("<u2"), "<u4": np.dtype("<u4")}
 _OBJECTS, _TUPLES, _STEPS = "objects", "tuples", "steps"
 
@@ -28,9 +36,20 @@ _WORD = 2**63
 WORTH_A_LOOK = 32
 
 
-def encode_column(column: Array) -> Encoded:
+def check_column(column: Array) -> None:
+    """Refuses what cannot be encoded."""
     if column.dtype == object:
-        return encode_objects(column.tolist())
+        packing.pack_entries(column.tolist())
+    elif not is_wide(column) and column.dtype.newbyteorder("<").str not in _RAW:
+        raise packing.Unpackable(
+            f"a column of type {column.dtype} cannot be kept in a store; make it one of truth, of numbers, "
+            "or of Python objects"
+        )
+
+
+def encode_column(column: Array) -> Encoded:
+    if column.dtype == object or is_wide(column):
+        return encode_objects(plain_list(column))
     if column.dtype == np.int64 and len(column) >= WORTH_A_LOOK:
         return _encode_whole(column)
     return _raw(column)
@@ -67,12 +86,15 @@ def decode_column(kind: Any, parameters: Any, raw: memoryview, count: int) -> Ar
         if step and _fits(first + step * count):
             return np.arange(first, first + step * count, step, dtype=np.int64)
         return np.arange(count, dtype=np.int64) * step + first
-    dtype = _NARROW.get(kind) or _RAW.get(kind) if isinstance(kind, str) else None
+    narrow = _NARROW.get(kind) if isinstance(kind, str) and parameters else None
+    dtype = narrow or (_RAW.get(kind) if isinstance(kind, str) else None)
     if dtype is None or raw.nbytes != count * dtype.itemsize:
         raise Malformed(f"a column of {count} entries of the kind {shown(kind)} in {raw.nbytes} bytes")
     column = np.frombuffer(raw, dtype=dtype)
-    if kind in _RAW:
+    if narrow is None:
         _whole_numbers(parameters, 0)
+        if kind == _TRUTH and count and int(np.frombuffer(raw, dtype=np.uint8).max()) > 1:
+            raise Malformed("a column of truth has an entry that is neither")
         return column
     (least,) = _whole_numbers(parameters, 1)
     if count and not _fits(least + int(column.max())):
@@ -105,6 +127,7 @@ def _encode_whole(column: Array) -> Encoded:
 
 
 def _raw(column: Array) -> Encoded:
+    check_column(column)
     little = np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("<"))
     return little.dtype.str, [], _bytes(little)
 

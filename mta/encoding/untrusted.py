@@ -4,13 +4,31 @@ from __future__ import annotations
 
 import math
 import reprlib
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 LARGEST = 2**63 - 1
 
 
 class Malformed(ValueError):
     """Bytes that this library has not written."""
+
+
+def surely(read: Callable[[], T]) -> T:
+    """What is made of bytes. Malformed if they are damaged, which they are when they are read again too.
+
+    What somebody else raised while they were read, such as a handler of a signal, comes once.
+    """
+    try:
+        return read()
+    except Malformed as error:
+        first: BaseException = error
+    read()
+    while isinstance(first, Malformed) and first.__context__ is not None:
+        first = first.__context__
+    raise first
 
 
 def whole(value: Any, what: str, least: int = 0, most: int = LARGEST) -> int:
@@ -26,6 +44,13 @@ def real(value: Any, what: str) -> float:
     if type(value) is not float or math.isnan(value):
         raise Malformed(f"{what} is {shown(value)}, not a number")
     return value
+
+
+def moment(value: Any) -> int | float:
+    """A time of an element."""
+    if not -LARGEST <= real(value, "a time") <= LARGEST:
+        raise Malformed(f"a time is {shown(value)}")
+    return value  # type: ignore[no-any-return]
 
 
 def text(value: Any, what: str) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from mta.monoids.columns import Array, Columns, column_of, joined, number, numeric_column, scan
+from mta.monoids.columns import Array, Columns, alike, column_of, joined, number, numeric_column, scan
+from mta.numbers.wide import as_objects, is_wide, plain_list
 from mta.owned import own
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "ColumnarMonoid",
     "Columns",
     "Monoid",
+    "alike",
     "column_of",
     "joined",
     "required",
@@ -113,7 +115,9 @@ class ColumnarMonoid(Monoid):
 
     A state is a plain value where there is one column, and a tuple of plain values where there are several.
     The identity never appears in columns: an empty run is a run of length zero. A column is int64, float64,
-    or object where a value fits in neither.
+    or object where a value fits in neither; sums of whole numbers may be in two words (`mta.numbers.wide`).
+    Columns of truth and of other numbers are stored as they are too, and all else is refused by a window with
+    a store.
 
     >>> import numpy as np
     >>> from mta import AmortizedMTA, monoids, policies
@@ -214,16 +218,17 @@ class ColumnarMonoid(Monoid):
 
     def state_at(self, states: Columns, index: int) -> Any:
         """One state out of columns, as the plain value or tuple that `combine` takes."""
-        parts = tuple(column[index : index + 1].tolist()[0] for column in states)
+        parts = tuple(plain_list(column[index : index + 1])[0] for column in states)
         return parts[0] if self.width == 1 else parts
 
     def shaped(self, states: Columns) -> Any:
         """Columns in the shape of a state: a column, or a tuple of them (a mapping for Fields)."""
-        return states[0] if self.width == 1 else states
+        parts = tuple(as_objects(column) if is_wide(column) else column for column in states)
+        return parts[0] if self.width == 1 else parts
 
     def state_list(self, states: Columns) -> list[Any]:
         """All states out of columns."""
-        parts = [column.tolist() for column in states]
+        parts = [plain_list(column) for column in states]
         return parts[0] if self.width == 1 else list(zip(*parts, strict=True))
 
     def columns_of(self, states: Sequence[Any]) -> Columns:

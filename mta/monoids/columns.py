@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from mta.numbers.wide import as_objects, widened
+
 Array: TypeAlias = npt.NDArray[Any]
 Columns: TypeAlias = tuple[Array, ...]
 
@@ -69,6 +71,10 @@ def _same_numbers(values: Sequence[Any], column: Array) -> bool:
     return all(bool(float(values[at]) == values[at]) for at in large)
 
 
+#: Kinds of columns whose entries are plain values of Python.
+_PLAIN = set("bifucUS")
+
+
 def alike(parts: Sequence[Array]) -> Sequence[Array]:
     """Columns of one kind: whole numbers beside real ones stay whole, in objects, where floats round them."""
     kinds = {part.dtype.kind for part in parts}
@@ -77,7 +83,14 @@ def alike(parts: Sequence[Array]) -> Sequence[Array]:
     if kinds == {"i", "f"}:
         exact = all(part.dtype.kind == "f" or _fits_floats(part) for part in parts)
         return [part.astype(np.float64 if exact else object, copy=False) for part in parts]
-    return [part.astype(object, copy=False) for part in parts] if "O" in kinds else parts
+    if "V" in kinds:  # in two words, where all are whole
+        wide = [part for part in map(widened, parts) if part is not None]
+        return wide if len(wide) == len(parts) else list(map(as_objects, parts))
+    if "O" in kinds:
+        return [part.astype(object, copy=False) for part in parts]
+    if kinds <= _PLAIN:  # as a monoid of one's own may have them
+        return alike([part if part.dtype.kind in "if" else column_of(part.tolist()) for part in parts])
+    return parts
 
 
 def aligned(older: Columns, younger: Columns) -> tuple[Columns, Columns]:
@@ -89,6 +102,11 @@ def aligned(older: Columns, younger: Columns) -> tuple[Columns, Columns]:
 def joined(parts: Sequence[Array]) -> Array:
     """Columns end to end."""
     return np.concatenate(alike(parts))
+
+
+def apart(column: Array) -> Array:
+    """A column that is not a view: it keeps no larger one in memory."""
+    return column if column.base is None else column.copy()
 
 
 def _fits_floats(column: Array) -> bool:
@@ -125,7 +143,8 @@ def numeric_column(column: Any, monoid: Any) -> Array:
     array = np.asarray(column)
     kind = array.dtype.kind
     if array.ndim == 1 and kind == "f":
-        array = array.astype(np.float64, copy=False)
+        with np.errstate(over="ignore"):  # of long floats beyond the range of these
+            array = array.astype(np.float64, copy=False)
         if len(array) and math.isnan(float(array.min())):
             row = int(np.isnan(array).argmax())
             raise ValueError(

@@ -10,6 +10,7 @@ import numpy as np
 from mta.monoids.base import LOST, ColumnarMonoid
 from mta.monoids.columns import Array, Columns, check_numbers, is_finite, numeric_column
 from mta.monoids.ufuncs import Sum, quiet
+from mta.numbers.wide import ratios
 
 _SUM = Sum()
 
@@ -85,11 +86,13 @@ class Mean(ColumnarMonoid):
 
     def check_states(self, states: Columns) -> None:
         check_numbers(states, self)
+        if (states[0] < 1).any():
+            raise ValueError(f"{self!r} has no states of less than one number")
 
     def lower_columns(self, states: Columns) -> Any:
         counts, totals = states
         with quiet():
-            return np.asarray(totals / counts, dtype=np.float64)
+            return ratios(totals, counts)
 
     def prefix_columns(self, states: Columns) -> Columns:
         return (_running(states[0]), *_SUM.prefix_columns(states[1:]))
@@ -218,6 +221,8 @@ class _StdDev(ColumnarMonoid):
 
     def check_states(self, states: Columns) -> None:
         check_numbers(states, self)
+        if (states[0] < 1).any() or (states[2] < 0).any():
+            raise ValueError(f"{self!r} has no states of less than nothing")
 
     def lower_columns(self, states: Columns) -> Any:
         with quiet():

@@ -52,7 +52,10 @@ class Sketch(ValueMonoid):
         return None if state is None else self.to_bytes(state)
 
     def unpack(self, packed: Any) -> Any:
-        return None if packed is None else self.from_bytes(packed)
+        try:
+            return None if packed is None else self.from_bytes(packed)
+        except MemoryError:  # a sketch is small, and bytes that are none may ask for any room
+            raise ValueError(f"bytes that are no sketch of {self!r}") from None
 
     def fingerprint(self) -> str:
         parts = [*map(repr, self.fields), self.parameters()]

@@ -12,6 +12,7 @@ import numpy as np
 
 from mta.monoids.base import LOST, ColumnarMonoid
 from mta.monoids.columns import Array, Columns, alike, check_numbers, column_of, is_finite
+from mta.numbers.wide import added, as_objects, is_wide, narrowed, plain_list, running, total
 
 _WORD = 2**63
 
@@ -93,8 +94,8 @@ _GROWTH: dict[np.ufunc, tuple[Callable[[int, int], int], Callable[[Array], bool]
 class UfuncMonoid(ColumnarMonoid):
     """An associative binary ufunc over numbers; scans and folds are its `accumulate` and `reduce`.
 
-    Whole numbers never wrap: where a bound does not rule it out, a column holds Python ints, and a state
-    may exceed 64 bits. Only a result that does is refused, by `lower`.
+    Whole numbers never wrap: where a bound does not rule it out, sums are in two words and others in Python
+    ints, and a state may exceed 64 bits. Only a result that does is refused, by `lower`.
     """
 
     ufunc: np.ufunc
@@ -124,9 +125,11 @@ class UfuncMonoid(ColumnarMonoid):
 
     def lower_columns(self, states: Columns) -> Any:
         (column,) = states
-        if column.dtype != object:
+        if is_wide(column):
+            column = narrowed(column)
+        if column.dtype != object and not is_wide(column):
             return column
-        values = column.tolist()
+        values = plain_list(column)
         for row, value in enumerate(values):
             if type(value) is int and not -_WORD <= value < _WORD:
                 raise OverflowError(self._beyond(value, f" in row {row}"))
@@ -135,16 +138,20 @@ class UfuncMonoid(ColumnarMonoid):
     def combine_columns(self, older: Columns, younger: Columns) -> Columns:
         a, b = alike((*older, *younger))
         with quiet():
-            if not self._pair_fits(a, b):
-                return (settled(self._exact()(a.astype(object), b.astype(object))),)
-            return (settled(self.ufunc(a, b)),)
+            if self._pair_fits(a, b):
+                return (settled(self.ufunc(a, b)),)
+            if self._adds_words(a) and self._adds_words(b):
+                return (added(a, b),)
+            return (settled(self._exact()(as_objects(a), as_objects(b))),)
 
     def prefix_columns(self, states: Columns) -> Columns:
         (column,) = states
         with quiet():
-            if not self._run_fits(column):
-                return (settled(self._exact().accumulate(column.astype(object), dtype=object)),)
-            return (settled(self.ufunc.accumulate(column)),)
+            if self._run_fits(column):
+                return (settled(self.ufunc.accumulate(column)),)
+            if self._adds_words(column):
+                return (running(column),)
+            return (settled(self._exact().accumulate(as_objects(column), dtype=object)),)
 
     def suffix_columns(self, states: Columns) -> Columns:
         # The flipped scan gets younger before older, which only matters to an operator that does not commute.
@@ -155,12 +162,14 @@ class UfuncMonoid(ColumnarMonoid):
     def fold_columns(self, states: Columns) -> Columns:
         (column,) = states
         with quiet():
-            if not self._run_fits(column):
-                return (column_of([functools.reduce(self.combine_values, column.tolist())]),)
-            return (settled(self.ufunc.reduce(column, keepdims=True)),)
+            if self._run_fits(column):
+                return (settled(self.ufunc.reduce(column, keepdims=True)),)
+            if self._adds_words(column):
+                return (column_of([total(column)]),)
+            return (column_of([functools.reduce(self.combine_values, column.tolist())]),)
 
     def _pair_fits(self, a: Array, b: Array) -> bool:
-        if a.dtype == object or b.dtype == object or self._takes_objects():
+        if a.dtype.kind in "OV" or b.dtype.kind in "OV" or self._takes_objects():
             return False
         growth = _GROWTH.get(self.ufunc)
         if growth is None or a.dtype.kind != "i" or b.dtype.kind != "i" or not len(a) or not len(b):
@@ -168,10 +177,13 @@ class UfuncMonoid(ColumnarMonoid):
         return growth[0](_magnitude(a), _magnitude(b)) < _WORD
 
     def _run_fits(self, column: Array) -> bool:
-        if column.dtype == object or self._takes_objects():
+        if column.dtype.kind in "OV" or self._takes_objects():
             return False
         growth = _GROWTH.get(self.ufunc)
         return growth is None or column.dtype.kind != "i" or not len(column) or growth[1](column)
+
+    def _adds_words(self, column: Array) -> bool:
+        return self.ufunc is np.add and column.dtype.kind in "iV" and len(column) > 0
 
     def _takes_objects(self) -> bool:
         return self.ufunc.types == ["OO->O"]

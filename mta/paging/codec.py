@@ -20,7 +20,7 @@ from mta.core.page import LARGEST_PAGE, Page
 from mta.core.states import ColumnLayout, Layout, Run
 from mta.encoding import packing
 from mta.encoding.columns import Encoded, decode_column, encode_column, encode_objects
-from mta.encoding.untrusted import Malformed, fields, shown, whole
+from mta.encoding.untrusted import Malformed, fields, moment, shown, surely, whole
 from mta.errors import PageCorrupt
 from mta.monoids.columns import Array
 from mta.monoids.ufuncs import Count
@@ -79,13 +79,17 @@ def decode_run(
         raise PageCorrupt(
             f"{what} is damaged: its checksum does not match; restore it from a copy of the store"
         )
-    try:
+
+    def read() -> tuple[Array, Run]:
         found, held, payloads = _read_header(body)
         if found != identity:
             raise PageCorrupt(f"{what} is not itself: the store returned {shown(found)} under its key")
         if count not in (None, held):
             raise PageCorrupt(f"{what} holds {held} entries, not {count}")
         return _decoded(layout, tier, held, payloads)
+
+    try:
+        return surely(read)
     except Malformed as error:
         raise PageCorrupt(f"{what} is damaged, though its checksum is right: {error}") from error
 
@@ -129,6 +133,8 @@ def _decoded(layout: Layout, tier: int, count: int, payloads: list[_Payload]) ->
             return times, list(map(monoid.unpack if tier else monoid.check_row, items))
         if any(column.dtype == object for column in columns):
             (layout.monoid.check_states if tier else layout.monoid.check_columns)(tuple(columns))
+    except MemoryError:
+        raise
     except Exception as error:  # of the monoid, which may be anybody's
         raise Malformed(f"its entries are none of {monoid!r}: {error}") from error
     return times, tuple(columns)
@@ -145,8 +151,9 @@ def _columns_of(layout: Layout, tier: int) -> int | None:
 
 def _times(kind: Any, parameters: Any, raw: memoryview, count: int) -> Array:
     times = decode_column(kind, parameters, raw, count)
-    if times.dtype == object:
-        raise Malformed("its times are no numbers")
+    if times.dtype == object:  # whole numbers beside real ones that floats would round
+        for each in times.tolist():
+            moment(each)
     return times
 
 

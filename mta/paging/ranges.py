@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 
 
 def without(ranges: Iterable[range], others: Iterable[range]) -> list[range]:
     """The ranges less what others cover, in order."""
-    left = []
-    others = sorted(others, key=lambda other: other.start)
+    left, others = [], union(others)
     for pages in ranges:
         start = pages.start
-        for other in others:
-            if start < other.start < pages.stop:
+        for at in range(bisect_right(others, start, key=_stop), len(others)):
+            other = others[at]
+            if other.start >= pages.stop:
+                break
+            if start < other.start:
                 left.append(range(start, other.start))
-            if other.start < pages.stop:
-                start = max(start, other.stop)
+            start = other.stop
         if start < pages.stop:
             left.append(range(start, pages.stop))
     return left
@@ -30,3 +32,7 @@ def union(ranges: Iterable[range]) -> list[range]:
         elif each:
             found.append(each)
     return found
+
+
+def _stop(pages: range) -> int:
+    return pages.stop

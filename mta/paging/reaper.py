@@ -115,14 +115,18 @@ class Reaper:
         """Pages of a tier in the store that no version names, below a number, with their keys' prefix."""
         with self._lock:
             stored = list(self._stored.get(tier, []))
-        needed = self._shelf.keys.needed(tier)
-        unneeded = []
-        for each in stored:
-            stop = each.stop if below is None else min(each.stop, below)
-            for prefix, pages in self._shelf.keys.prefixes(tier, range(each.start, stop)):
-                others = [other for held, other in needed if held == prefix]
-                unneeded += [(prefix, gone) for gone in without([pages], others)]
-        return unneeded
+        keys, held = self._shelf.keys, [*stored]
+        if below is not None:
+            held = [range(each.start, min(each.stop, below)) for each in stored if each.start < below]
+        named: dict[str, list[range]] = {}
+        for prefix, pages in keys.needed(tier) if held else ():
+            named.setdefault(prefix, []).append(pages)
+        return [
+            (prefix, gone)
+            for each in held
+            for prefix, pages in keys.prefixes(tier, each)
+            for gone in without([pages], named.get(prefix, ()))
+        ]
 
 
 def _append(ranges: list[range], number: int) -> None:

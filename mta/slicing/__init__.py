@@ -16,14 +16,17 @@ for result in slicer.watermark(1700000120):
 """
 
 from mta.slicing.content import ContentWindow, Delta, Punctuation
+from mta.slicing.progress.lateness import Late
 from mta.slicing.slicer import Slicer
 from mta.slicing.window_manager import Result
-from mta.slicing.windows import EdgeWindow, Session, Sliding, Tumbling, Window
+from mta.slicing.windows import EdgeWindow, FixedBand, Session, Sliding, Tumbling, Window
 
 __all__ = [
     "ContentWindow",
     "Delta",
     "EdgeWindow",
+    "FixedBand",
+    "Late",
     "Punctuation",
     "Result",
     "Session",

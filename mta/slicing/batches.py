@@ -15,7 +15,7 @@ from mta.monoids.base import Array, Monoid
 from mta.slicing.slice_manager import SliceManager
 from mta.slicing.slices import Row, Slice
 from mta.slicing.stream import Stream
-from mta.slicing.windows import Time
+from mta.slicing.windows import Time, after
 
 #: whole numbers up to this are floats as well
 _EXACT = 2**53
@@ -69,6 +69,8 @@ def _put_sorted(manager: SliceManager, stream: Stream, tuples: Tuples, arrivals:
     """Puts tuples that go up in time into slices, a run of them at a time."""
     layout, times, states, _ = tuples
     breaks = _breaks(times, manager.slicer.gap)
+    if stream.cuts:
+        breaks = sorted({*breaks, *(first_at(times, after(cut), 0) for cut in stream.cuts)})
     breaks.append(len(times))
     coming = iter(breaks)
     stop_at = next(coming)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,18 +11,29 @@ import numpy as np
 from mta.errors import OutOfOrderError
 from mta.monoids.base import Array
 from mta.slicing.batches import Tuples, first_at, put
+from mta.slicing.progress.sessions import cuts_of
 from mta.slicing.queries import Plan
 from mta.slicing.settings import Settings
-from mta.slicing.stream import Stream
+from mta.slicing.stream import Progress, Stream
 from mta.slicing.window_manager import Result, WindowManager
 from mta.slicing.windows import Time
 
 
 def fed(
-    settings: Settings, plan: Plan, windows: WindowManager, stream: Stream, key: Any, tuples: Tuples
+    settings: Settings,
+    plan: Plan,
+    stream: Stream,
+    key: Any,
+    tuples: Tuples,
+    refused: Mapping[str, list[Time]],
 ) -> tuple[Stream, list[Result]]:
-    """The stream with tuples more, and what triggers give out on the way."""
-    lineage, stream = stream.book.lineage, stream.copy()
+    """The stream with tuples more, and what triggers give out on the way.
+
+    Some of them are late for some queries, whose names and times are in `refused`.
+    """
+    lineage, stream, windows = stream.book.lineage, stream.copy(), plan.windows
+    if refused:
+        stream.progress, stream.cuts = refusing(stream, refused)
     if not settings.in_steps:
         # nobody looks at the copy before it is the stream
         put(plan.manager, stream, tuples)
@@ -31,6 +43,7 @@ def fed(
     if settings.in_order:
         _check_order(stream, times)
     newest = np.maximum.accumulate(times)
+    settings.next_trigger(newest[-1:].tolist()[0])
     early: list[Result] = []
     start = 0
     while start < len(tuples):
@@ -47,6 +60,14 @@ def fed(
             early += results
             stream.since_trigger = 0
     return stream, early
+
+
+def refusing(stream: Stream, refused: Mapping[str, list[Time]]) -> tuple[Mapping[str, Progress], list[Time]]:
+    """The progress of all queries, and the cuts of sessions, once a stream has tuples that some refuse."""
+    progress = dict(stream.progress)
+    for name, times in refused.items():
+        progress[name] = progress[name].refusing(times)
+    return progress, cuts_of(progress)
 
 
 def quiet(settings: Settings, stream: Stream, time: Time) -> bool:
@@ -86,7 +107,8 @@ def _check_order(stream: Stream, times: Array) -> None:
     backwards = times < earlier
     if backwards.any():
         row = int(backwards.argmax())
-        raise _out_of_order(times[row : row + 1].tolist()[0], f" in row {row}", earlier[row])
+        before, time = (each[row : row + 1].tolist()[0] for each in (earlier, times))
+        raise _out_of_order(time, f" in row {row}", before)
     if stream.arrivals and times[0] < stream.youngest:
         raise _out_of_order(times[:1].tolist()[0], "", stream.youngest)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -12,10 +14,12 @@ from mta.core.states import layout_of
 from mta.encoding.packing import check_text, pack, pack_entries
 from mta.errors import MissingTime, OutOfOrderError
 from mta.inputs import lift_of, row_of
-from mta.monoids.base import Monoid
+from mta.monoids.base import Array, Monoid
 from mta.slicing.aggregate_store.base import AggregateStore
 from mta.slicing.batches import Tuples, plain_rows
-from mta.slicing.feeding import fed, quiet
+from mta.slicing.feeding import fed, quiet, refusing
+from mta.slicing.progress.lateness import Gate, Late
+from mta.slicing.progress.schedule import Schedule
 from mta.slicing.queries import (
     Plan,
     Queries,
@@ -26,10 +30,10 @@ from mta.slicing.queries import (
     with_query,
     without_query,
 )
-from mta.slicing.settings import Settings
+from mta.slicing.settings import Settings, check_key, checked_lateness
 from mta.slicing.stream import Stream
 from mta.slicing.stream_slicer import Query
-from mta.slicing.window_manager import Result, Timed, WindowManager, when
+from mta.slicing.window_manager import Result, Timed, when
 from mta.slicing.windows import Time, Window
 from mta.turns import TakesTurns, in_turn
 
@@ -40,20 +44,31 @@ class KeyedStreams(TakesTurns):
     Each call finds out all that it comes to, while nothing changes, and then takes it on.
     """
 
-    def __init__(self, monoid: Monoid, queries: Queries, settings: Settings, name: str) -> None:
+    def __init__(
+        self,
+        monoid: Monoid,
+        queries: Queries,
+        settings: Settings,
+        name: str,
+        on_late: Callable[[Late], object] | None = None,
+    ) -> None:
+        if on_late is not None and not callable(on_late):
+            raise TypeError(f"on_late is a function of a late tuple, got {on_late!r}")
         self._monoid, self._settings, self._name = monoid, settings, name
         self._layout = layout_of(monoid)
         # called for each tuple, so looked up once
         self._row, self._lift = row_of(monoid), lift_of(monoid)
         self._keyed, self._in_steps = settings.by is not None, settings.in_steps
-        self._windows = WindowManager(monoid, settings.lateness, settings.changes_only)
+        self._on_late = on_late
         #: whether slices go to a store, which cannot hold everything
         self._stored = False
         self._plan = self._planned(queries)
         self._streams: dict[Any, Stream] = {}
+        #: which keys the next watermark looks at, where there are keys
+        self._schedule = Schedule()
+        self._numbers = count()
         self._watermark: Time = -math.inf
-        #: tuples before this time come too late
-        self._horizon: Time = -math.inf
+        self._gate = Gate(self._plan.queries, self._watermark, settings.lateness)
         self._late_dropped = 0
         #: the youngest tuple of the keys that are forgotten
         self._forgotten: Time = -math.inf
@@ -74,11 +89,12 @@ class KeyedStreams(TakesTurns):
 
     @property
     def lateness(self) -> Any:
+        """That of queries which were given none of their own."""
         return self._settings.lateness
 
     @property
     def late_dropped(self) -> int:
-        """How many tuples came too late."""
+        """How many tuples were late for all queries, and are left out."""
         return self._late_dropped
 
     @property
@@ -111,26 +127,37 @@ class KeyedStreams(TakesTurns):
             plan = self._plan
             mark = self._mark(value) if plan.markers else None
             key = self._settings.key(value) if self._keyed else None
-            if time < self._horizon:
-                self._late_dropped += 1
-                return []
-            known = self._streams.get(key)
+            known = self._known(key) if self._keyed else self._streams.get(key)
+            if time < self._gate.open_from:
+                kept, refused, queries = self._gate.judge(known, [time], self._on_late is not None)
+                if queries[0] and self._on_late is not None:
+                    self._on_late(Late(value, time, queries[0], key))
+                if not kept[0]:
+                    self._late_dropped += 1
+                    return []
+            else:
+                refused = {}
             if self._stored and (type(row) not in (float, int) or known is None):
                 self._check_storable(row, state)
             stream = self._new_stream() if known is None else known
             if self._in_steps and not quiet(self._settings, stream, time):
-                return self._insert_with_steps(stream, key, time, state, mark)
+                return self._insert_with_steps(stream, key, time, state, mark, refused)
+            progress, cuts = refusing(stream, refused) if refused else (stream.progress, stream.cuts)
             plan.manager.add(stream, time, state, mark)
+            # nothing is called from here on
+            stream.progress, stream.cuts = progress, cuts
             if known is None:
                 self._streams[key] = stream
             return []
         finally:
             self._busy = False
 
-    def _insert_with_steps(self, stream: Stream, key: Any, time: Time, state: Any, mark: Any) -> list[Result]:
+    def _insert_with_steps(
+        self, stream: Stream, key: Any, time: Time, state: Any, mark: Any, refused: dict[str, list[Time]]
+    ) -> list[Result]:
         marks = None if mark is None else [mark]
         tuples = Tuples(self._layout, np.array([time]), self._layout.gather([state]), marks)
-        stream, early = self._fed(stream, key, tuples)
+        stream, early = self._fed(stream, key, tuples, refused)
         self._streams[key] = stream
         return early
 
@@ -138,26 +165,32 @@ class KeyedStreams(TakesTurns):
     def extend(self, values: Any, times: Any) -> list[Result]:
         """Takes a batch in; returns what triggers give out early, in order."""
         elements = self._layout.elements(values)
-        count = self._layout.length(elements)
+        length = self._layout.length(elements)
         if times is None:
             raise MissingTime("tuples have times: extend(values, times)")
-        times = check_times(times, count)
+        times = check_times(times, length)
         asked_for = self._plan.markers or self._settings.by is not None
-        rows = plain_rows(self._monoid, values) if asked_for else []
+        rows = list(plain_rows(self._monoid, values)) if asked_for else []
         marks = [self._mark(row) for row in rows] if self._plan.markers else None
         tuples = Tuples(self._layout, times, self._layout.lift(elements), marks)
-        if self._stored and count:
+        if self._stored and length:
             self._layout.check_storable(elements)
-        streams, results, dropped = dict(self._streams), [], 0
-        for key, part in self._by_key(tuples, rows).items():
-            kept = part
-            if self._horizon > -math.inf and (part.times < self._horizon).any():
-                kept = part.take(np.flatnonzero(part.times >= self._horizon))
-                dropped += len(part) - len(kept)
+        streams, results, dropped = dict(self._streams), [], self._late_dropped
+        late: list[tuple[int, tuple[str, ...], Any]] = []
+        for key, (part, places) in self._by_key(tuples, rows).items():
+            known = self._known(key) if self._keyed else streams.get(key)
+            kept, refused, found = self._in_time(known, part)
+            late += [(row if places is None else int(places[row]), names, key) for row, names in found]
+            dropped += len(part) - len(kept)
             if len(kept):
-                streams[key], early = self._fed(streams.get(key), key, kept)
+                streams[key], early = self._fed(known, key, kept, refused)
                 results += early
-        dropped += self._late_dropped
+            elif known is not None:
+                streams[key] = known
+        if late and self._on_late is not None:
+            rows = rows or list(plain_rows(self._monoid, values))
+            for row, names, key in sorted(late, key=lambda each: each[0]):
+                self._on_late(Late(rows[row], times[row : row + 1].tolist()[0], names, key))
         # nothing is called from here on
         self._streams, self._late_dropped = streams, dropped
         return results
@@ -166,44 +199,69 @@ class KeyedStreams(TakesTurns):
 
     @in_turn
     def watermark(self, time: float) -> list[Result]:
-        """The windows that end by `time`, and those that late tuples have changed; the oldest end first."""
+        """The windows that end by `time`, and those that late tuples have changed; the oldest end first.
+
+        Infinity ends the stream: it gives all windows out, and whatever comes after it is late.
+        """
         if time is None:
             raise MissingTime("a watermark is a time: watermark(time)")
-        time = check_time(time)
+        time = math.inf if isinstance(time, (float, np.floating)) and time == math.inf else check_time(time)
         if time < self._watermark:
             raise OutOfOrderError(
                 f"the watermark {time!r} is before {self._watermark!r}, the one before it; watermarks go up"
             )
-        self._tidy()
         found: list[Timed] = []
-        streams, forgotten = {}, self._forgotten
-        for key, stream in self._streams.items():
-            due, after = self._windows.advance(stream, time, key)
+        schedule, forgotten, windows = self._schedule, self._forgotten, self._plan.windows
+        looked_at = self._looked_at(time)
+        streams = dict(self._streams) if looked_at else self._streams
+        for key, stream in looked_at:
+            due, after = windows.advance(stream, time, key)
             found += due
-            # a key that has nothing any more is forgotten, unless its tuples are counted
-            if after.book.slices or after.pending or self._plan.counts or self._settings.by is None:
-                streams[key] = after
-            else:
+            streams[key] = after
+            if not self._keyed:
+                continue
+            if windows.is_over(after, self._plan.counts):
+                del streams[key]
                 forgotten = max(forgotten, after.youngest)
-        if len(self._streams) > 1:
+            else:
+                schedule.wake(key, windows.wake(after))
+        if len(looked_at) > 1:
             found.sort(key=when)
-        horizon = self._windows.horizon(time)
-        results = [result for _, _, result in found]
+        gate = self._gate_at(time, self._plan)
+        results = [each.result for each in found]
+        touched: dict[Any, None] = {}
         # nothing is called from here on
-        self._streams, self._watermark, self._horizon = streams, time, horizon
-        self._forgotten = forgotten
+        self._streams, self._watermark, self._gate = streams, time, gate
+        self._forgotten, schedule.touched = forgotten, touched
         return results
+
+    def _looked_at(self, time: Time) -> list[tuple[Any, Stream]]:
+        """The streams that may have something to do at a watermark, in the order in which their keys came."""
+        if not self._keyed:
+            self._tidy()
+            return list(self._streams.items())
+        known, due = self._streams, self._schedule.due(time)
+        # the end of a stream gives out what only another tuple would complete
+        found = [(key, known[key]) for key in (known if time == math.inf else due) if key in known]
+        found.sort(key=_number)
+        for _, stream in found:
+            stream.watermark = self._watermark
+        return found
 
     # -- queries ----------------------------------------------------------------------------------------
 
     @in_turn
-    def add(self, name: str, kind: Window, *, history: bool = False) -> Any:
+    def add(self, name: str, kind: Window, *, history: bool = False, lateness: float | None = None) -> Any:
         """Registers a query, which sees the tuples after the youngest. Returns the time from which on.
 
-        With history it begins with the oldest slice from which on its windows cut none.
+        With history it begins with the oldest slice from which on its windows cut none. `lateness` is its
+        own, where it is not that of the slicer.
         """
         check_query(self._plan.queries, name, kind)
         self._check_kind(name, kind)
+        late = self._settings.lateness if lateness is None else checked_lateness(lateness)
+        if late and self._settings.in_order:
+            raise ValueError(f"in_order=True goes with lateness=0, as nothing comes late, got {late!r}")
         self._tidy()
         queries, upto, streams = self._plan.queries, self._watermark, self._streams
         if history:
@@ -211,11 +269,13 @@ class KeyedStreams(TakesTurns):
             since, upto = self._history(kind, since), -math.inf
         else:
             since = from_now_on(streams.values(), upto, self._forgotten)
-        query = Query(kind, since)
+        query = Query(kind, since, late)
         plan = self._planned({**queries, name: query})
         changed = {key: with_query(stream, name, query, upto) for key, stream in streams.items()}
+        gate = self._gate_at(self._watermark, plan)
+        self._schedule.touched.update(dict.fromkeys(changed))
         # nothing is called from here on
-        self._plan, self._streams = plan, changed
+        self._plan, self._streams, self._gate = plan, changed, gate
         return since
 
     @in_turn
@@ -227,13 +287,34 @@ class KeyedStreams(TakesTurns):
         del queries[name]
         plan = self._planned(queries)
         changed = {key: without_query(stream, name) for key, stream in self._streams.items()}
+        gate = self._gate_at(self._watermark, plan)
+        self._schedule.touched.update(dict.fromkeys(changed))
         # nothing is called from here on
-        self._plan, self._streams = plan, changed
+        self._plan, self._streams, self._gate = plan, changed, gate
 
     # -- inside -----------------------------------------------------------------------------------------
 
     def _planned(self, queries: Queries) -> Plan:
-        return Plan.of(queries, self._monoid, self._settings.in_order)
+        return Plan.of(queries, self._monoid, self._settings)
+
+    def _gate_at(self, watermark: Time, plan: Plan) -> Gate:
+        stored = self._gate.floor if self._stored else None
+        return Gate(plan.queries, watermark, self._settings.lateness, stored)
+
+    def _in_time(
+        self, stream: Stream | None, tuples: Tuples
+    ) -> tuple[Tuples, dict[str, list[Time]], list[tuple[int, tuple[str, ...]]]]:
+        """The tuples that a query takes; what others refuse of these; where late ones are, and for which."""
+        behind = np.flatnonzero(tuples.times < self._gate.open_from).tolist()
+        if not behind:
+            return tuples, {}, []
+        verdict = self._gate.judge(stream, tuples.times[behind].tolist(), self._on_late is not None)
+        found = [(row, names) for row, names in zip(behind, verdict.queries, strict=True) if names]
+        if not all(verdict.kept):
+            kept = np.ones(len(tuples), dtype=bool)
+            kept[behind] = verdict.kept
+            tuples = tuples.take(np.flatnonzero(kept))
+        return tuples, verdict.refused, found
 
     def _new_store(self) -> AggregateStore:
         raise NotImplementedError
@@ -247,19 +328,39 @@ class KeyedStreams(TakesTurns):
 
     def _tidy(self) -> None:
         """What has to be done at times and changes nothing that anybody could see."""
-        plan = self._plan
-        if plan.manager.keeps_rows and not plan.markers and not plan.counts:
-            for stream in self._streams.values():
-                plan.manager.forget_rows(stream.book, self._horizon)
+        if self._keyed:
+            for key, stream in self._streams.items():
+                self._caught_up(key, stream)
 
-    def _fed(self, stream: Stream | None, key: Any, tuples: Tuples) -> tuple[Stream, list[Result]]:
+    def _known(self, key: Any) -> Stream | None:
+        """The stream that a tuple comes to, which the next watermark looks at."""
+        known = self._streams.get(key)
+        if known is None:
+            check_key(key)
+        elif known.watermark < self._watermark:
+            known = self._caught_up(key, known)
+        self._schedule.touched[key] = None
+        return known
+
+    def _caught_up(self, key: Any, stream: Stream) -> Stream:
+        """A stream as of the last watermark. Those before have passed it by, as nothing of it was due."""
+        if stream.watermark < self._watermark:
+            _, stream = self._plan.windows.advance(stream, self._watermark, key)
+            self._streams[key] = stream
+        return stream
+
+    def _fed(
+        self, stream: Stream | None, key: Any, tuples: Tuples, refused: dict[str, list[Time]]
+    ) -> tuple[Stream, list[Result]]:
         stream = self._new_stream() if stream is None else stream
-        return fed(self._settings, self._plan, self._windows, stream, key, tuples)
+        return fed(self._settings, self._plan, stream, key, tuples, refused)
 
     def _new_stream(self) -> Stream:
         queries = self._plan.queries.items()
         progress = {name: progress_of(name, query, self._watermark) for name, query in queries}
-        return Stream(self._new_store(), progress, self._watermark)
+        stream = Stream(self._new_store(), progress, self._watermark)
+        stream.number = next(self._numbers)
+        return stream
 
     def _check_storable(self, row: Any, state: Any) -> None:
         """Refuses what a store cannot hold now, and not when its slice goes there."""
@@ -269,17 +370,23 @@ class KeyedStreams(TakesTurns):
     def _mark(self, value: Any) -> dict[str, Any]:
         return {name: kind.mark(value) for name, kind in self._plan.markers.items()}
 
-    def _by_key(self, tuples: Tuples, rows: list[Any]) -> dict[Any, Tuples]:
+    def _by_key(self, tuples: Tuples, rows: list[Any]) -> dict[Any, tuple[Tuples, Array | None]]:
+        """The tuples of each key, and their places where there are keys."""
         if self._settings.by is None:
-            return {None: tuples}
+            return {None: (tuples, None)}
         places: dict[Any, list[int]] = {}
         for place, row in enumerate(rows):
             places.setdefault(self._settings.key(row), []).append(place)
-        return {key: tuples.take(np.array(which)) for key, which in places.items()}
+        columns = {key: np.array(which) for key, which in places.items()}
+        return {key: (tuples.take(which), which) for key, which in columns.items()}
 
     def __repr__(self) -> str:
         held = f"{len(self._plan.queries)} queries, {self.slices} slices"
         return f"<{type(self).__name__} {self._name!r} of {self._monoid!r}, {held}>"
+
+
+def _number(entry: tuple[Any, Stream]) -> int:
+    return entry[1].number
 
 
 def _checked(time: Any) -> Any:

@@ -12,11 +12,13 @@ from mta.slicing.content import ContentWindow
 from mta.slicing.progress.content import ContentProgress
 from mta.slicing.progress.counts import CountProgress
 from mta.slicing.progress.edges import EdgeProgress
-from mta.slicing.progress.sessions import SessionProgress
+from mta.slicing.progress.sessions import SessionProgress, cuts_of
+from mta.slicing.settings import Settings, checked_lateness
 from mta.slicing.slice_manager import SliceManager
 from mta.slicing.slices import Slice
 from mta.slicing.stream import Progress, Stream
 from mta.slicing.stream_slicer import Query, StreamSlicer
+from mta.slicing.window_manager import WindowManager
 from mta.slicing.windows import EdgeWindow, Session, Sliding, Time, Window, after, is_counted
 
 Queries: TypeAlias = dict[str, Query]
@@ -36,9 +38,11 @@ class Plan(NamedTuple):
     manager: SliceManager
     #: where windows start and end, whether or not slices are cut there
     edges: StreamSlicer
+    windows: WindowManager
 
     @classmethod
-    def of(cls, queries: Queries, monoid: Monoid, in_order: bool) -> Plan:
+    def of(cls, queries: Queries, monoid: Monoid, settings: Settings) -> Plan:
+        in_order = settings.in_order
         kinds = {name: query.kind for name, query in queries.items()}
         markers = {name: kind for name, kind in kinds.items() if isinstance(kind, ContentWindow)}
         counted = [kind for kind in kinds.values() if is_counted(kind)]
@@ -51,10 +55,14 @@ class Plan(NamedTuple):
             keeps_rows=rows or not (monoid.commutes or in_order),
             most=most,
         )
-        return cls(queries, markers, bool(counted), manager, StreamSlicer(queries.values()))
+        windows = WindowManager(monoid, queries, settings.changes_only, settings.forget_after)
+        return cls(queries, markers, bool(counted), manager, StreamSlicer(queries.values()), windows)
 
 
-def checked_queries(queries: Mapping[str, Window] | Iterable[tuple[str, Window]]) -> Queries:
+def checked_queries(
+    queries: Mapping[str, Window] | Iterable[tuple[str, Window]], lateness: Any = 0
+) -> Queries:
+    """Queries from the beginning on; `lateness` is one for all, or of some by their names."""
     checked: Queries = {}
     pairs = queries.items() if isinstance(queries, Mapping) else queries
     if isinstance(pairs, (str, Window)) or not isinstance(pairs, Iterable):
@@ -64,8 +72,17 @@ def checked_queries(queries: Mapping[str, Window] | Iterable[tuple[str, Window]]
             raise TypeError(f"queries are a mapping, or pairs of a name and a kind of windows, got {pair!r}")
         name, kind = pair
         check_query(checked, name, kind)
-        checked[name] = Query(kind, -math.inf)
+        checked[name] = Query(kind, -math.inf, lateness_of(lateness, name))
+    if isinstance(lateness, Mapping) and lateness.keys() - checked.keys():
+        unknown = sorted(map(repr, lateness.keys() - checked.keys()))
+        raise ValueError(
+            f"lateness is told of the queries {', '.join(unknown)}; there are {sorted(checked)} only"
+        )
     return checked
+
+
+def lateness_of(lateness: Any, name: str) -> Time:
+    return checked_lateness(lateness.get(name, 0) if isinstance(lateness, Mapping) else lateness)
 
 
 def check_query(queries: Queries, name: Any, kind: Any) -> None:
@@ -81,7 +98,7 @@ def check_query(queries: Queries, name: Any, kind: Any) -> None:
 
 def progress_of(name: str, query: Query, upto: Time) -> Progress:
     """What a query has given that is new to a stream, and whose windows up to a time are none of its."""
-    kind, since = query
+    kind, since, _ = query
     if isinstance(kind, Session):
         return SessionProgress(kind, since)
     if isinstance(kind, ContentWindow):
@@ -156,12 +173,13 @@ def _keeps_whole(kind: Window, part: Slice, queries: Queries) -> bool:
 
 def with_query(stream: Stream, name: str, query: Query, upto: Time) -> Stream:
     """A stream that one more query looks at, whose slices get no tuples beyond the query's edges."""
-    since, kind = query.since, query.kind
+    kind, since, lateness = query
     changed = stream.shared()
     progress = progress_of(name, query, upto)
     if isinstance(progress, SessionProgress):
-        progress = progress.begun(stream)
+        progress = progress.begun(stream, stream.watermark - lateness)
     changed.progress = {**stream.progress, name: progress}
+    changed.cuts = cuts_of(changed.progress)
     changed.book = stream.book.copy()
     changed.book.lineage = stream.book.lineage
     for place, each in enumerate(stream.book.slices):
@@ -174,6 +192,7 @@ def with_query(stream: Stream, name: str, query: Query, upto: Time) -> Stream:
         if high != each.high:
             changed.book.slices[place] = Slice(each.first, each.last, high, each.count, each.state, each.rows)
     changed.needed = min(stream.needed, since)
+    changed.open_from = {}
     # the next tuple looks for the next edge
     changed.next_edge = -math.inf
     return changed
@@ -182,7 +201,8 @@ def with_query(stream: Stream, name: str, query: Query, upto: Time) -> Stream:
 def without_query(stream: Stream, name: str) -> Stream:
     changed = stream.shared()
     changed.progress = {other: one for other, one in stream.progress.items() if other != name}
-    changed.pending = [each for each in stream.pending if each[2].query != name]
+    changed.open_from = {}
+    changed.pending = [each for each in stream.pending if each.result.query != name]
     changed.given_values = {
         which: value
         for which, value in stream.given_values.items()

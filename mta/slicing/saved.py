@@ -10,19 +10,22 @@ from typing import Any
 
 from xxhash import xxh3_64_digest
 
+from mta.core.states import NOTHING
 from mta.encoding.packing import pack, unpack
-from mta.encoding.untrusted import Malformed, fields, printable, real, text, whole
+from mta.encoding.untrusted import LARGEST, Malformed, fields, printable, real, shown, text, whole
 from mta.errors import ManifestCorrupt, ManifestMismatch, WindowError
-from mta.monoids.base import Monoid
+from mta.monoids.base import ColumnarMonoid, Monoid
 from mta.slicing.aggregate_store.base import AggregateStore
 from mta.slicing.content import ContentWindow, Delta
-from mta.slicing.progress.told import a_number, a_span, a_time, some
+from mta.slicing.progress.sessions import cuts_of
+from mta.slicing.progress.told import a_moment, a_number, a_span, a_time, a_window, some, yes_or_no
 from mta.slicing.queries import Queries, check_query, progress_of
+from mta.slicing.settings import checked_lateness
 from mta.slicing.slices import Slice, Slices
 from mta.slicing.stream import Stream
 from mta.slicing.stream_slicer import Query
-from mta.slicing.window_manager import Result
-from mta.slicing.windows import Session, Sliding, Tumbling, Window, is_counted
+from mta.slicing.window_manager import Result, Timed, Value
+from mta.slicing.windows import EdgeWindow, FixedBand, Session, Sliding, Tumbling, Window, is_counted
 
 FORMAT = 1
 
@@ -45,7 +48,7 @@ def opened(what: str, data: Any) -> Iterator[dict[str, Any]]:
         yield saved
     except WindowError:
         raise
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         raise ManifestCorrupt(
             f"the state of {what} is not what was written: {printable(str(error))[:200]}; restore "
             "another version, or start anew"
@@ -53,15 +56,21 @@ def opened(what: str, data: Any) -> Iterator[dict[str, Any]]:
 
 
 def saved_queries(queries: Queries) -> list[Any]:
-    return [[name, _told(kind), kind.fingerprint(), since] for name, (kind, since) in queries.items()]
+    return [
+        [name, _told(kind), kind.fingerprint(), since, lateness]
+        for name, (kind, since, lateness) in queries.items()
+    ]
 
 
-def loaded_queries(what: str, saved: Any, given: Queries) -> Queries:
+def loaded_queries(what: str, saved: Any, given: Queries, lateness: Any) -> Queries:
     """The queries of a checkpoint: those given, which must be the same, or out of what they are told by."""
     queries: Queries = {}
     given = dict(given)
     for each in some(saved, "queries"):
-        name, told, fingerprint, since = some(each, "a query", 4)
+        told_of = some(each, "a query")
+        # those of before had the lateness of the slicer
+        own = told_of.pop() if len(told_of) == 5 else lateness
+        name, told, fingerprint, since = some(told_of, "a query", 4)
         fingerprint = printable(text(fingerprint, "a query"))
         kind = given.pop(name).kind if name in given else _kind(told)
         if kind is None:
@@ -75,7 +84,7 @@ def loaded_queries(what: str, saved: Any, given: Queries) -> Queries:
                 f"{what} has the query {name!r} as {fingerprint}, not {kind.fingerprint()}; restore it so, "
                 "and replace the query then"
             )
-        queries[name] = Query(kind, a_time(since))
+        queries[name] = Query(kind, a_time(since), checked_lateness(own))
     if given:
         raise ManifestMismatch(
             f"{what} has no queries {sorted(given)}, only {sorted(queries)}; restore it without, and add "
@@ -91,6 +100,8 @@ def _told(kind: Window) -> list[Any] | None:
     if type(kind) is Sliding:
         told = {"length": kind.length, "slide": kind.slide, "offset": kind.offset, "measure": kind.measure}
         return ["Sliding", told]
+    if type(kind) is FixedBand:
+        return ["FixedBand", {"start": kind.start, "length": kind.length}]
     if type(kind) is Session:
         return ["Session", {"gap": kind.gap}]
     if type(kind) is Delta:
@@ -99,8 +110,8 @@ def _told(kind: Window) -> list[Any] | None:
 
 
 def _kind(told: list[Any] | None) -> Window | None:
-    kinds: dict[str, Any] = {"Tumbling": Tumbling, "Sliding": Sliding, "Session": Session, "Delta": Delta}
-    return None if told is None else kinds[told[0]](**told[1])
+    kinds: list[Any] = [Tumbling, Sliding, FixedBand, Session, Delta]
+    return None if told is None else {kind.__name__: kind for kind in kinds}[told[0]](**told[1])
 
 
 def saved_stream(monoid: Monoid, stream: Stream) -> dict[str, Any]:
@@ -113,8 +124,8 @@ def saved_stream(monoid: Monoid, stream: Stream) -> dict[str, Any]:
         "late": list(stream.late.items()),
         "changed_from": stream.changed_from,
         "needed": [stream.needed, stream.looked_at],
-        "pending": [[at, place, tuple(result)] for at, place, result in stream.pending],
-        "given_values": list(stream.given_values.items()),
+        "pending": [_saved_result(monoid, each) for each in stream.pending],
+        "given_values": [_saved_value(monoid, *each) for each in stream.given_values.items()],
         "since_trigger": stream.since_trigger,
         "progress": {name: one.saved() for name, one in stream.progress.items()},
     }
@@ -130,6 +141,8 @@ def loaded_stream(
     stream = Stream(store, progress, watermark)
     stream.book = _loaded_slices(monoid, saved, queries)
     stream.youngest, stream.arrivals = a_time(saved["youngest"]), a_number(saved["arrivals"])
+    # more can come, and be counted
+    whole(stream.arrivals, "the number of tuples", 0, LARGEST // 2)
     stream.late = dict(map(a_span, some(saved["late"], "late tuples")))
     stream.changed_from, stream.since_trigger = (
         a_time(saved["changed_from"]),
@@ -137,29 +150,88 @@ def loaded_stream(
     )
     needed, looked_at = some(saved["needed"], "what is needed", 2)
     stream.needed, stream.looked_at = a_time(needed), a_number(looked_at)
-    stream.pending = [_loaded_result(queries, each) for each in some(saved["pending"], "results")]
-    stream.given_values = dict(_loaded_value(each) for each in some(saved["given_values"], "values"))
+    stream.pending = [_loaded_result(monoid, queries, each) for each in some(saved["pending"], "results")]
+    stream.given_values = dict(_loaded_value(monoid, each) for each in some(saved["given_values"], "values"))
+    stream.cuts = cuts_of(progress)
     # the next tuple looks for the next edge
     stream.next_edge = -math.inf
+    _check_stream(stream)
     return stream
 
 
-def _loaded_result(queries: Queries, saved: Any) -> tuple[Any, int, Result]:
-    at, place, told = some(saved, "a result", 3)
-    result = Result(*told)
-    if result.query not in queries:
+def _check_stream(stream: Stream) -> None:
+    """Whether what was told of a stream goes together."""
+    slices, youngest = stream.book.slices, stream.youngest
+    if sum(each.count for each in slices) > stream.arrivals or youngest == math.inf:
+        raise Malformed(f"{stream.arrivals} tuples have come, the youngest at {shown(youngest)}")
+    if youngest != max([stream.book.last_dropped, *(each.last for each in slices[-1:])]):
+        raise Malformed(f"the youngest tuple is of {shown(youngest)}, and the last slice ends otherwise")
+    times = [time for time in (youngest, *(each.first for each in slices[:1])) if time > -math.inf]
+    for one in stream.progress.values():
+        one.check(stream)
+        for time in times:  # windows that cannot be told apart there are refused
+            if isinstance(one.kind, EdgeWindow):
+                one.kind.edge_after(time)
+
+
+def _saved_result(monoid: Monoid, each: Timed) -> list[Any]:
+    """A result with the state that it is of: what a monoid makes of a state may be anything."""
+    query, start, end, value, is_update, key, is_early = each.result
+    if each.state is NOTHING:
+        return [each.at, each.place, [query, start, end, value, is_update, key, is_early]]
+    return [each.at, each.place, [query, start, end, is_update, key, is_early], monoid.pack(each.state)]
+
+
+def _loaded_result(monoid: Monoid, queries: Queries, saved: Any) -> Timed:
+    at, place, told, *packed = some(saved, "a result")
+    if packed:
+        state = loaded_states(monoid, some(packed, "a state", 1))[0]
+        query, start, end, is_update, key, is_early = some(told, "a result", 6)
+        value = monoid.lower(state)
+    else:  # those of before are without
+        state = NOTHING
+        query, start, end, value, is_update, key, is_early = some(told, "a result", 7)
+    if query not in queries:
         raise Malformed("a result is of a query that there is not")
-    a_span((result.start, result.end))
-    return a_time(at), a_number(place), result
+    a_span((start, end))
+    for each in (is_update, is_early):
+        yes_or_no(each, "what a result is")
+    result = Result(query, start, end, value, is_update, key, is_early)
+    return Timed(a_time(at), a_number(place), result, state)
 
 
-def _loaded_value(saved: Any) -> tuple[Any, tuple[Any, Any]]:
-    which, told = some(saved, "a value", 2)
+def _saved_value(monoid: Monoid, which: Any, each: Value) -> list[Any]:
+    if each.state is NOTHING:
+        return [which, [each.until, each.value]]
+    return [which, each.until, monoid.pack(each.state)]
+
+
+def _loaded_value(monoid: Monoid, saved: Any) -> tuple[Any, Value]:
+    which, until, *packed = some(saved, "a value")
     if type(which) is not str:
-        query, start, end = some(which, "a window", 3)
-        which = (text(query, "a query"), *a_span((start, end)))
-    at, value = some(told, "a value", 2)
-    return which, (a_time(at), value)
+        query, *span = some(which, "a window")
+        which = (text(query, "a query"), *(a_window(span) if span else ()))
+    if not packed:  # those of before are without the state
+        until, value = some(until, "a value", 2)
+        return which, Value(a_time(until), value, NOTHING)
+    state = loaded_states(monoid, some(packed, "a state", 1))[0]
+    return which, Value(a_time(until), monoid.lower(state), state)
+
+
+def loaded_states(monoid: Monoid, packed: list[Any]) -> list[Any]:
+    """States as `pack` made them of this monoid: each of them can be combined with the others."""
+    states = [monoid.unpack(each) for each in packed]
+    if isinstance(monoid, ColumnarMonoid) and states:
+        columns = monoid.columns_of(states)
+        if len(columns) != monoid.width or any(column.shape != (len(states),) for column in columns):
+            raise Malformed(f"states are none of {monoid!r}")
+        monoid.check_states(columns)
+        forms = {type(monoid.state_at(columns, 0)), type(states[0])} | set(map(type, states))
+        if monoid.width > 1 and len(forms) > 1:
+            raise Malformed(f"states are none of {monoid!r}")
+    for each in states:
+        monoid.combine(each, each)
+    return states
 
 
 def _loaded_slices(monoid: Monoid, saved: Mapping[str, Any], queries: Queries) -> Slices:
@@ -200,14 +272,15 @@ def _saved_slice(monoid: Monoid, each: Slice) -> list[Any]:
 
 def _loaded_slice(monoid: Monoid, saved: Any) -> Slice:
     first, last, high, count, state, packed = fields(saved, "a slice", 6)
-    if not a_time(first) <= a_time(last) < a_time(high, "an edge"):
+    if not a_moment(first) <= a_moment(last) < a_time(high, "an edge"):
         raise Malformed(f"a slice is from {first} to {last}, before {high}")
     whole(count, "the tuples of a slice", 1)
     rows = None
     if packed is not None:
         told = [some(row, "a tuple", 4) for row in some(packed, "tuples", count)]
-        rows = [(a_time(t), a_number(n), monoid.unpack(state), mark) for t, n, state, mark in told]
+        states = loaded_states(monoid, [row[2] for row in told])
+        rows = [(a_moment(t), a_number(n), s, mark) for (t, n, _, mark), s in zip(told, states, strict=True)]
         times = [row[0] for row in rows]
         if times != sorted(times) or (times[0], times[-1]) != (first, last):
             raise Malformed("tuples are not in the order of their times")
-    return Slice(first, last, high, count, monoid.unpack(state), rows)
+    return Slice(first, last, high, count, loaded_states(monoid, [state])[0], rows)

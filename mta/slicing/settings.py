@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 
+from mta.encoding.packing import pack
 from mta.functions import described
 from mta.monoids.base import required
 from mta.slicing.windows import Time, number, positive, positive_count
@@ -24,22 +25,33 @@ By: TypeAlias = str | Callable[[Any], Hashable]
 class Settings:
     """How late tuples may come, what takes a stream apart, and when results are given."""
 
+    #: of queries without one of their own
     lateness: Time = 0
     by: By | None = None
     in_order: bool = False
     changes_only: bool = False
     every_tuples: int | None = None
     every_time: Time | None = None
+    forget_after: Time | None = None
 
     @classmethod
     def checked(
-        cls, lateness: Any, by: Any, in_order: Any, changes_only: Any, every_tuples: Any, every_time: Any
+        cls,
+        lateness: Any,
+        by: Any,
+        in_order: Any,
+        changes_only: Any,
+        every_tuples: Any,
+        every_time: Any,
+        forget_after: Any = None,
     ) -> Self:
-        lateness = number("Slicer", "lateness", lateness)
-        if lateness < 0:
-            raise ValueError(f"Slicer(lateness=...) is 0 or more, got {lateness!r}")
-        if in_order and lateness:
-            raise ValueError(f"in_order=True goes with lateness=0, as nothing comes late, got {lateness!r}")
+        if isinstance(lateness, Mapping):
+            every, lateness = [checked_lateness(each) for each in lateness.values()], 0
+        else:
+            lateness = checked_lateness(lateness)
+            every = [lateness]
+        if in_order and any(every):
+            raise ValueError(f"in_order=True goes with lateness=0, as nothing comes late, got {max(every)!r}")
         for name, value in (("in_order", in_order), ("changes_only", changes_only)):
             if not isinstance(value, (bool, np.bool_)):
                 raise TypeError(f"{name} is True or False, got {value!r}")
@@ -49,7 +61,13 @@ class Settings:
             every_tuples = positive_count("Slicer", "every_tuples", every_tuples)
         if every_time is not None:
             every_time = positive("Slicer", "every_time", every_time)
-        return cls(lateness, by, bool(in_order), bool(changes_only), every_tuples, every_time)
+        if forget_after is not None:
+            forget_after = number("Slicer", "forget_after", forget_after)
+            if forget_after < 0 or by is None:
+                raise ValueError(
+                    f"Slicer(forget_after=...) is 0 or more, and goes with by=, got {forget_after!r}"
+                )
+        return cls(lateness, by, bool(in_order), bool(changes_only), every_tuples, every_time, forget_after)
 
     @property
     def in_steps(self) -> bool:
@@ -79,7 +97,14 @@ class Settings:
         if self.every_time is None:
             return math.inf
         every = self.every_time
-        number = time // every if isinstance(time, int) else math.floor(time / every)
+        if isinstance(time, int) and isinstance(every, int):
+            return (time // every + 1) * every
+        if not abs(time / every) < 2**52:
+            raise ValueError(
+                f"every_time={every!r} is too short to tell triggers at the time {time!r} apart; take a "
+                "longer one"
+            )
+        number = math.floor(time / every)
         while number * every <= time:  # once, but for what floats round
             number += 1
         return number * every
@@ -91,3 +116,21 @@ class Settings:
 
     def __repr__(self) -> str:
         return f"Slicer(by={self.by!r})"
+
+
+def checked_lateness(lateness: Any) -> Time:
+    lateness = number("Slicer", "lateness", lateness)
+    if lateness < 0:
+        raise ValueError(f"Slicer(lateness=...) is 0 or more, got {lateness!r}")
+    return lateness
+
+
+def check_key(key: Any) -> None:
+    """Refuses a key that neither a dump nor a checkpoint could hold."""
+    try:
+        pack(key)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"the key {key!r} of type {type(key).__name__} could not be dumped; make text or a number of it, "
+            'for instance by=lambda value: value["day"].isoformat()'
+        ) from error

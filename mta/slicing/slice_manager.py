@@ -142,7 +142,7 @@ class SliceManager:
     def put(self, stream: Stream, new: Slice) -> None:
         book, late = stream.book, stream.late
         time, count = new.first, new.count
-        start, stop = self.joining(book, new)
+        start, stop = self.joining(stream, new)
         if start < stop:
             new = self._merged(book.slices[start:stop], new)
         youngest, changed_from = max(stream.youngest, new.last), min(stream.changed_from, time)
@@ -158,21 +158,22 @@ class SliceManager:
         stream.arrivals += count
         stream.since_trigger += count
 
-    def joining(self, book: Slices, new: Slice) -> tuple[int, int]:
+    def joining(self, stream: Stream, new: Slice) -> tuple[int, int]:
         """Which slices a tuple, or a run of them within one cell, makes one with itself."""
-        firsts, slices, gap = book.firsts, book.slices, self._gap
+        firsts, slices, gap = stream.book.firsts, stream.book.slices, self._gap
         start = stop = bisect_right(firsts, new.first)
         last, cut_at = new.last, -math.inf
         if start:
             left = slices[start - 1]
             near = new.first <= left.last + gap and left.count < self.most
+            near = near and not stream.is_cut(left.last, new.first)
             if new.first < left.high and (new.first <= left.last or near):
                 start -= 1
                 last, cut_at = max(last, left.last), left.last + gap
         while stop < len(slices) and slices[stop].first < new.high:
             right = slices[stop]
             cut_on_purpose = new.last < right.first <= cut_at
-            if right.first > last + gap or cut_on_purpose:
+            if right.first > last + gap or cut_on_purpose or stream.is_cut(last, right.first):
                 break
             last = max(last, right.last)
             stop += 1
@@ -188,11 +189,14 @@ class SliceManager:
         ordered = all(a.last < b.first or (a.last == b.first and b is new) for a, b in pairwise(parts))
         if rows is not None and not ordered:
             rows.sort()  # by time and arrival, of which no two are the same
-        anew = rows is not None and not self._commutes and not ordered
-        if anew or any(part.state is STALE for part in parts):
+        anew = not self._commutes and not ordered
+        if rows is not None and (anew or any(part.state is STALE for part in parts)):
             state = STALE
         else:
-            state = folded(self.monoid, [part.state for part in parts])
+            # a stale one is folded from its tuples now, of which some will not be kept
+            state = folded(self.monoid, [part.total(self.monoid) for part in parts])
         first, last = min(part.first for part in parts), max(part.last for part in parts)
         count = sum(part.count for part in parts)
-        return Slice(first, last, new.high, count, state, rows)
+        # a slice of many that became one ends behind its first edge
+        high = new.high if last < new.high else max(part.high for part in parts)
+        return Slice(first, last, high, count, state, rows)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn, Self
 from uuid import uuid4
 
 from mta.algorithms import AmortizedMTA
 from mta.checks import check_kept, check_parts
-from mta.encoding.untrusted import printable
+from mta.encoding.untrusted import Malformed, printable
 from mta.errors import ManifestMismatch, WindowError
 from mta.monoids.base import Monoid
 from mta.owned import own
@@ -17,6 +18,8 @@ from mta.slicing.aggregate_store.leaves import slice_states
 from mta.slicing.aggregate_store.memory import Eager, Lazy
 from mta.slicing.aggregate_store.paged import LOCAL, Paged, check_local, check_pages
 from mta.slicing.keyed import KeyedStreams
+from mta.slicing.progress.lateness import Gate, Late
+from mta.slicing.progress.schedule import Schedule
 from mta.slicing.progress.told import a_number, a_time, some
 from mta.slicing.queries import Queries, behind, checked_queries, cuts_all
 from mta.slicing.saved import (
@@ -41,8 +44,10 @@ class Slicer(KeyedStreams):
     """Windows of any kinds over one stream of tuples, each of which is aggregated once, in one slice.
 
     Tuples come in any order. A watermark t says that those before t should have come: it gives out the
-    windows that end by then. What comes later still counts, and corrects results, unless it is more than
-    `lateness` behind the watermark.
+    windows that end by then. A tuple that comes later still counts in all of its windows that are not over:
+    those that end less than `lateness` behind the watermark, and those that have not ended. `lateness` is
+    one for all queries, or of some by their names. A tuple that is late for a query is handed to `on_late`,
+    as a `Late`, before the call is done; a call that is made again tells it again.
 
     `store` is where slices are: "lazy" and "eager" keep all that windows need in the process. A store of
     `stores.open_store` gets those that cannot change, but for the last `local` of them, and checkpoints.
@@ -53,13 +58,15 @@ class Slicer(KeyedStreams):
         monoid: Monoid,
         queries: Mapping[str, Window] | Iterable[tuple[str, Window]],
         *,
-        lateness: float = 0,
+        lateness: float | Mapping[str, float] = 0,
+        on_late: Callable[[Late], object] | None = None,
         store: str | Store = "lazy",
         by: By | None = None,
         in_order: bool = False,
         changes_only: bool = False,
         every_tuples: int | None = None,
         every_time: float | None = None,
+        forget_after: float | None = None,
         name: str | None = None,
         page_size: int | None = None,
         local: int = LOCAL,
@@ -70,9 +77,11 @@ class Slicer(KeyedStreams):
         if name is not None and (not isinstance(name, str) or not name):
             raise TypeError(f"the name of a slicer is a str that is not empty, got {name!r}")
         check_local(local)
-        settings = Settings.checked(lateness, by, in_order, changes_only, every_tuples, every_time)
+        settings = Settings.checked(
+            lateness, by, in_order, changes_only, every_tuples, every_time, forget_after
+        )
         name = f"slicer-{uuid4().hex}" if name is None else name
-        super().__init__(monoid, checked_queries(queries), settings, name)
+        super().__init__(monoid, checked_queries(queries, lateness), settings, name, on_late)
         self._paged: Paged | None = None
         self._offset: Any = None
         self._in_memory: Callable[[Monoid], AggregateStore] = Lazy
@@ -130,6 +139,7 @@ class Slicer(KeyedStreams):
         monoid: Monoid,
         queries: Mapping[str, Window] | None = None,
         *,
+        on_late: Callable[[Late], object] | None = None,
         version: int | None = None,
         local: int = LOCAL,
         retain: int = 2,
@@ -149,9 +159,13 @@ class Slicer(KeyedStreams):
             if not isinstance(offset, dict) or offset.keys() != {"slicer", "offset"}:
                 raise ManifestMismatch(f"the window {name!r} was not checkpointed by a slicer")
             with opened(f"the slicer {name!r}", offset["slicer"]) as saved:
-                slicer = cls._loaded(name, saved, monoid, given, None)
+                slicer = cls._loaded(name, saved, monoid, given, None, on_late=on_late)
                 slicer._offset = offset["offset"]
-                slicer._keep_in(Paged(monoid, window, local))
+                # those of before did not tell, and had one lateness for all queries
+                stored = a_time(saved.get("stored", -math.inf))
+                if stored > slicer._watermark:
+                    raise Malformed("slices in the store are said to be final after the watermark")
+                slicer._keep_in(Paged(monoid, window, local), stored)
                 slicer._load_streams(saved)
         except BaseException:
             window.close()
@@ -177,6 +191,7 @@ class Slicer(KeyedStreams):
         *,
         store: str = "lazy",
         by: By | None = None,
+        on_late: Callable[[Late], object] | None = None,
     ) -> Self:
         """The slicer that `dump` told of. Queries that hold a function have to be given, and `by`."""
         check_parts(monoid, None, None)
@@ -184,7 +199,7 @@ class Slicer(KeyedStreams):
         if not isinstance(store, str):
             raise ValueError(f'load takes store="lazy" or "eager", got {store!r}')
         with opened("the slicer", data) as saved:
-            slicer = cls._loaded(saved["name"], saved, monoid, given, by, store=store)
+            slicer = cls._loaded(saved["name"], saved, monoid, given, by, store=store, on_late=on_late)
             slicer._load_streams(saved)
         return slicer
 
@@ -216,8 +231,9 @@ class Slicer(KeyedStreams):
 
     # -- inside -----------------------------------------------------------------------------------------
 
-    def _keep_in(self, paged: Paged) -> None:
+    def _keep_in(self, paged: Paged, stored: Time = -math.inf) -> None:
         self._paged, self._stored = paged, True
+        self._gate = Gate(self._plan.queries, self._watermark, self._settings.lateness, stored)
         self._stays_in_this_process()
 
     def _new_store(self) -> AggregateStore:
@@ -232,8 +248,8 @@ class Slicer(KeyedStreams):
             raise ValueError(
                 'by= goes with store="lazy" or "eager": a stream in a store has no keys of its own'
             )
-        for query, (kind, _) in self._plan.queries.items():
-            check_pages(query, kind)
+        for name, query in self._plan.queries.items():
+            check_pages(name, query.kind)
 
     def _history(self, kind: Window, since: Time) -> Time:
         """With what is in the store, if slices were cut there wherever such windows start or end."""
@@ -253,9 +269,11 @@ class Slicer(KeyedStreams):
         paged, stream = self._paged, self._streams.get(None)
         if paged is None or stream is None:
             return
+        if self._plan.manager.keeps_rows:
+            self._plan.manager.forget_rows(stream.book, self._gate.floor)
         stream = self._dropped(stream, paged.known(stream.book))
         paged.let_go(stream.needed)
-        final = self._plan.manager.final(stream.book, self._horizon)
+        final = min(self._plan.manager.final(stream.book, self._gate.floor), stream.looked_through)
         self._dropped(stream, paged.page_out(stream.book, final))
 
     def _dropped(self, stream: Stream, count: int) -> Stream:
@@ -274,6 +292,7 @@ class Slicer(KeyedStreams):
             "queries": saved_queries(self._plan.queries),
             "watermark": self._watermark,
             "late_dropped": self._late_dropped,
+            "stored": self._gate.floor if self._stored else -math.inf,
             "forgotten": self._forgotten,
             "streams": [(key, saved_stream(self._monoid, stream)) for key, stream in self._streams.items()],
         }
@@ -295,14 +314,16 @@ class Slicer(KeyedStreams):
                     f"{what} was saved with the {told} {printable(str(then))}, not {now}; restore it so"
                 )
         slicer = cls(monoid, {}, name=name, **options, **vars(settings))
-        slicer._resume(loaded_queries(what, saved["queries"], queries), saved)
+        slicer._resume(loaded_queries(what, saved["queries"], queries, settings.lateness), saved)
         return slicer
 
     def _resume(self, queries: Queries, saved: Any) -> None:
         self._plan = self._planned(queries)
         self._watermark, self._forgotten = a_time(saved["watermark"]), a_time(saved["forgotten"])
+        if self._forgotten == math.inf:
+            raise Malformed("the youngest tuple of keys that are forgotten is of no time")
         self._late_dropped = a_number(saved["late_dropped"])
-        self._horizon = self._windows.horizon(self._watermark)
+        self._gate = self._gate_at(self._watermark, self._plan)
 
     def _load_streams(self, saved: Any) -> None:
         queries, watermark = self._plan.queries, self._watermark
@@ -310,3 +331,8 @@ class Slicer(KeyedStreams):
             key: loaded_stream(self._monoid, self._new_store(), queries, watermark, stream)
             for key, stream in (some(each, "a stream", 2) for each in some(saved["streams"], "streams"))
         }
+        for stream in self._streams.values():
+            if stream.arrivals:
+                self._settings.next_trigger(stream.youngest)
+            stream.number = next(self._numbers)
+        self._schedule = Schedule(self._streams)

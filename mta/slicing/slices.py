@@ -57,6 +57,14 @@ def folded(monoid: Monoid, states: Sequence[Any]) -> Any:
     return reduce(monoid.combine, states)
 
 
+def _one(monoid: Monoid, run: Sequence[Slice]) -> Slice:
+    """One slice in the place of some that follow each other."""
+    first, last = run[0], run[-1]
+    rows = None if first.rows is None else [row for each in run for row in each.rows or ()]
+    state = folded(monoid, states_of(monoid, run))
+    return Slice(first.first, last.last, last.high, sum(each.count for each in run), state, rows)
+
+
 class Slices:
     """The slices of a stream that are in the process, the oldest first."""
 
@@ -94,6 +102,17 @@ class Slices:
             rest.lost = max(rest.lost, rest.last_dropped)
         rest.fresh, rest.lineage, rest.origin = max(self.fresh - count, 0), self.lineage, self.origin
         return rest
+
+    def joined(self, monoid: Monoid, ends: list[int]) -> Slices:
+        """The same with one slice in the place of each run of the first, which end before these places."""
+        fewer, start = [], 0
+        for end in ends:
+            run = self.slices[start:end]
+            fewer.append(run[0] if len(run) == 1 else _one(monoid, run))
+            start = end
+        joined = Slices([*fewer, *self.slices[start:]])
+        joined.dropped, joined.last_dropped, joined.lost = self.dropped, self.last_dropped, self.lost
+        return joined
 
     def _from(self, start: int) -> Slices:
         part = Slices([])

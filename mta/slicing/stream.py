@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -25,10 +25,12 @@ class Due(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """How far a stream has come: its watermark, and the time from which on tuples may still come."""
+    """How far a stream has come for one query."""
 
     watermark: Time
+    #: windows that end by then are over, as of this watermark, and as of the one before it
     horizon: Time
+    over: Time
     #: times of tuples that came behind the watermark before this one, ascending: one a slice at least
     late: list[Time]
 
@@ -56,6 +58,15 @@ class Progress(Protocol):
     def needs(self, stream: Stream, horizon: Time) -> Time:
         """The tuples before this time are in no window that may become due or change."""
 
+    def next_due(self, stream: Stream) -> Time:
+        """Nothing of it is due at watermarks before this time, if no tuple comes meanwhile."""
+
+    def needed_until(self, stream: Stream) -> Time:
+        """From this horizon on it needs no tuple that has come, but what only further tuples complete."""
+
+    def refusing(self, times: list[Time]) -> Self:
+        """As it is once the stream has tuples that come too late for it, at these times."""
+
     def without(self, stream: Stream, dropped: int) -> Self:
         """As it is once the stream has dropped so many of its slices."""
 
@@ -65,6 +76,9 @@ class Progress(Protocol):
     def loaded(self, saved: Any) -> Self:
         """The reverse of `saved`."""
 
+    def check(self, stream: Stream) -> None:
+        """Refuses what was loaded if no such stream could have it."""
+
 
 class Stream:
     """The slices of a stream, and how far each query has come in it."""
@@ -73,11 +87,14 @@ class Stream:
         "arrivals",
         "book",
         "changed_from",
+        "cuts",
         "given_values",
         "late",
         "looked_at",
         "needed",
         "next_edge",
+        "number",
+        "open_from",
         "pending",
         "progress",
         "since_trigger",
@@ -89,6 +106,8 @@ class Stream:
     def __init__(self, store: AggregateStore, progress: Mapping[str, Progress], watermark: Time) -> None:
         self.book = Slices([])
         self.store = store
+        #: its place among the streams of all keys
+        self.number = 0
         self.progress = progress
         self.watermark = watermark
         self.youngest: Time = -math.inf
@@ -96,6 +115,10 @@ class Stream:
         self.arrivals = 0
         #: of each slice with tuples behind the watermark, the time of one of these
         self.late: dict[Time, Time] = {}
+        #: no session reaches from a tuple at or before one of these times to one behind it; ascending
+        self.cuts: list[Time] = []
+        #: of queries that look at single tuples the time from which on they take some, once it is asked for
+        self.open_from: dict[str, Time] = {}
         #: the least time of a tuple that came since the last watermark
         self.changed_from: Time = math.inf
         #: no query needs tuples before this time
@@ -123,9 +146,29 @@ class Stream:
         copied.pending = self.pending.copy()
         return copied
 
+    def is_cut(self, older: Time, younger: Time) -> bool:
+        """Whether tuples at two times are in no session together, of some query, however close they are."""
+        cuts = self.cuts
+        place = bisect_left(cuts, older)
+        return place < len(cuts) and bool(cuts[place] < younger)
+
+    @property
+    def looked_through(self) -> int:
+        """How many of the first slices have no tuple that came since the last watermark."""
+        return bisect_left(self.book.slices, self.changed_from, key=lambda each: each.last)
+
     def between(self, start: Time, end: Time) -> Any:
         """The aggregate of the tuples with start <= time < end, or NOTHING; no slice has others beside."""
         return self.store.between(self.book, start, end)
+
+    def next_row(self, time: Time) -> Time:
+        """The time of the first tuple behind `time`, where slices have their tuples; infinity if none is."""
+        slices = self.book.slices
+        place = bisect_right(slices, time, key=lambda each: each.last)
+        if place == len(slices):
+            return math.inf
+        rows = slices[place].rows
+        return slices[place].first if rows is None else rows[bisect_right(rows, (time, math.inf))][0]
 
     def next_time(self, time: Time) -> Time | None:
         """The time of the first tuple at `time`, where slices are cut, or after it."""

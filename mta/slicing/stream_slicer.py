@@ -19,10 +19,11 @@ MANY, AHEAD = 4, 8
 
 
 class Query(NamedTuple):
-    """A kind of windows and the time from which on it has the tuples."""
+    """A kind of windows, the time from which on it has the tuples, and how late these may come."""
 
     kind: Window
     since: Time
+    lateness: Time = 0
 
 
 class StreamSlicer:

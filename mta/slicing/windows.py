@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -65,6 +65,10 @@ class EdgeWindow(Window):
         """The earliest start of a window that holds `time`; `time` itself if none does."""
         return min((start for start, _ in self.holding(time)), default=time)
 
+    def last_end(self, time: Time) -> Time:
+        """The latest end of a window that holds `time`; `time` itself if none does."""
+        return max((end for _, end in self.holding(time)), default=time)
+
 
 class Sliding(EdgeWindow):
     """Windows of `length`, one of which starts every `slide`, at `offset` and whole slides from there.
@@ -103,39 +107,25 @@ class Sliding(EdgeWindow):
 
     def edge_after(self, time: Time) -> Time:
         start = self.start_after(time)
-        if self._slides is not None:
-            return start
-        last = self._number(time)
-        ends = (self._end(k) for k in range(last - math.ceil(self.length / self.slide) - 1, last + 2))
-        return min(start, min((end for end in ends if end > time), default=start))
+        return start if self._slides is not None else min(start, self._end(self._ended(time) + 1))
 
     def start_after(self, time: Time) -> Time:
-        return self._start(self._number(time) + 1)
+        return self._start(self._started(time) + 1)
 
     def holding(self, time: Time) -> list[Span]:
-        number = self._number(time)
-        spans: list[Span] = []
-        while self._end(number) > time:
-            spans.append((self._start(number), self._end(number)))
-            number -= 1
-        return spans[::-1]
+        first, last = self._ended(time) + 1, self._started(time)
+        return [(self._start(number), self._end(number)) for number in range(first, last + 1)]
 
     def ending(self, time: Time, edge: Time) -> list[Span]:
-        if self._slides is not None:
-            number = self._number(edge) - self._slides
-            return [(self._start(number), edge)] if self._start(number) <= time else []
-        number = self._number(edge - self.length)
-        return [
-            (self._start(k), edge)
-            for k in (number - 1, number, number + 1)
-            if self._end(k) == edge and self._start(k) <= time
-        ]
+        number = self._ended(edge)
+        start = self._start(number)
+        return [(start, edge)] if self._end(number) == edge and start <= time else []
 
     def reach(self, time: Time) -> Time:
-        number = self._number(time - self.length) - 1
-        while self._end(number) <= time:
-            number += 1
-        return min(self._start(number), time)
+        return min(self._start(self._ended(time) + 1), time)
+
+    def last_end(self, time: Time) -> Time:
+        return max(self._end(self._started(time)), time)
 
     def _start(self, number: int) -> Time:
         return self.offset + number * self.slide
@@ -145,17 +135,30 @@ class Sliding(EdgeWindow):
             return self._start(number + self._slides)
         return self._start(number) + self.length
 
-    def _number(self, time: Time) -> int:
+    def _started(self, time: Time) -> int:
         """The number of the last window that starts at or before `time`."""
-        if isinstance(time, int) and isinstance(self.slide, int) and isinstance(self.offset, int):
-            return int((time - self.offset) // self.slide)
-        slides = (time - self.offset) / self.slide
-        if not abs(slides) <= 2**52:
+        return self._last(self._start, self.offset, time)
+
+    def _ended(self, time: Time) -> int:
+        """The number of the last window that ends at or before `time`."""
+        if self._slides is not None:
+            return self._started(time) - self._slides
+        return self._last(self._end, self.offset + self.length, time)
+
+    def _last(self, edge: Callable[[int], Time], first: Time, time: Time) -> int:
+        """The last window with its edge at or before `time`, where window 0 has its edge at `first`."""
+        slide = self.slide
+        if isinstance(first, int) and isinstance(slide, int):
+            # whole edges are at or before what is whole of the time
+            return int(((time if isinstance(time, int) else math.floor(time)) - first) // slide)
+        slides = (time - first) / slide
+        last = math.floor(slides) if abs(slides) <= 2**52 else 0
+        if not abs(slides) <= 2**52 or not edge(last - 1) < edge(last) < edge(last + 1):
             raise ValueError(f"{self!r} has too many windows up to the time {time!r} to tell them apart")
-        last: int = math.floor(slides)
-        while self._start(last) > time:
+        # at most a few, as floats round
+        while edge(last) > time:
             last -= 1
-        while self._start(last + 1) <= time:
+        while edge(last + 1) <= time:
             last += 1
         return last
 
@@ -170,6 +173,23 @@ class Tumbling(Sliding):
 
     def fingerprint(self) -> str:
         return f"Tumbling({', '.join([str(self.length), *self._options()])})"
+
+
+class FixedBand(EdgeWindow):
+    """One window, [start, start + length)."""
+
+    def __init__(self, start: float, length: float) -> None:
+        self.start, self.length = number("FixedBand", "start", start), positive("FixedBand", "length", length)
+        self.end = self.start + self.length
+
+    def fingerprint(self) -> str:
+        return f"FixedBand(start={self.start}, length={self.length})"
+
+    def edge_after(self, time: Time) -> Time | None:
+        return next((edge for edge in (self.start, self.end) if edge > time), None)
+
+    def holding(self, time: Time) -> list[Span]:
+        return [(self.start, self.end)] if self.start <= time < self.end else []
 
 
 def is_counted(kind: Window) -> bool:
@@ -220,7 +240,9 @@ def _is_whole(value: Any) -> bool:
 
 
 def after(time: Time) -> Time:
-    """The least time that is greater, between numbers that are whole or real."""
+    """The least time that is greater, between numbers that are whole or real; none is beyond infinity."""
+    if abs(time) == math.inf:
+        return time
     return math.nextafter(time, math.inf) if abs(time) <= 2**53 else math.floor(time) + 1
 
 

@@ -23,8 +23,7 @@ def boundaries(times: Array, cuts: Array, side: Side) -> Array:
     found = _steady(times, cuts, side)
     if found is not None:
         return np.arange(found.start, found.stop)
-    extent = times[-1] - times[0]
-    if times.dtype.kind == cuts.dtype.kind == "i" and 0 < extent <= 4 * len(times):
+    if times.dtype.kind == cuts.dtype.kind == "i" and 0 < int(times[-1]) - int(times[0]) <= 4 * len(times):
         return _counted(times, cuts, side)
     return times.searchsorted(cuts, side)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+import mta
 from mta.encoding.untrusted import printable
 from mta.tools.commands import add as operator_commands
 from mta.tools.experiments.command import add as experiment_commands
@@ -26,6 +27,14 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """One line; `--help` has the rest."""
         self.exit(MISTAKE, f"{self.prog}: {printable(message)} (see {self.prog} --help)\n")
+
+
+class _Version(argparse.Action):
+    """Looks the version up only if it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        print(f"mta-windows {mta.__version__}")
+        parser.exit()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -83,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="mta", description="Sliding-window aggregation for windows bigger than the machine."
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version, and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_demo(commands)
     operator_commands(commands, count)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mta.durability.operations import Collected, Inspection, Report, Summary
     from stores import Store
 
-#: Exit codes: what was verified is wrong, and what was asked for was not done.
+#: Exit codes: what was verified is wrong, and what was asked for was not done, or in part.
 WRONG, NOT_DONE = 1, 2
 
 
@@ -30,7 +30,10 @@ def add(commands: Any, count: Callable[[str], int]) -> None:
     _json(inspect)
 
     verify = _command(
-        commands, "verify", "read all of a window and check it; exit code 1 if it is wrong", _verify
+        commands,
+        "verify",
+        "read all of a window and check it; exit code 1 if it is wrong, 2 if something was not checked",
+        _verify,
     )
     _name(verify)
     verify.add_argument(
@@ -107,9 +110,10 @@ def _seconds(text: str) -> float:
 
 def _ls(options: argparse.Namespace) -> int:
     from mta.durability.operations import survey
+    from mta.tools.slicers import as_users_know
 
     with _store(options.url) as store:
-        windows = list(survey(store))
+        windows = list(map(as_users_know, survey(store)))
     if options.json:
         print_json([asdict(window) for window in windows])
     elif not windows:
@@ -138,9 +142,10 @@ def _cells(window: Summary) -> list[str]:
 
 def _inspect(options: argparse.Namespace) -> int:
     from mta.durability.operations import inspect
+    from mta.tools.slicers import inspected
 
     with _store(options.url) as store:
-        found = inspect(store, options.name)
+        found = inspected(inspect(store, options.name))
     if options.json:
         print_json(asdict(found))
     else:
@@ -199,16 +204,19 @@ def _show_tiers(found: Inspection) -> None:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from mta.durability.operations import monoid_from_text, verify
+    from mta.durability.operations import verify
+    from mta.tools.slicers import check, monoid_of
 
-    monoid = None if options.monoid is None else monoid_from_text(options.monoid)
+    monoid = None if options.monoid is None else monoid_of(options.monoid)
     with _store(options.url) as store:
-        report = verify(store, options.name, monoid)
+        report = verify(store, options.name, monoid, monoid_of)
+        if report.ok:
+            check(store, options.name, report)
     if options.json:
-        print_json({**asdict(report), "ok": report.ok})
+        print_json({**asdict(report), "ok": report.ok and not report.unchecked})
     else:
         _show_report(report)
-    return 0 if report.ok else WRONG
+    return WRONG if not report.ok else NOT_DONE if report.unchecked else 0
 
 
 def _show_report(report: Report) -> None:
@@ -219,7 +227,14 @@ def _show_report(report: Report) -> None:
         say(f"note: {note}")
     for problem in report.problems:
         say(f"wrong: {problem}")
-    say("nothing is wrong" if report.ok else f"{len(report.problems):,} problems")
+    for what in report.unchecked:
+        say(f"not checked: {what}")
+    if not report.ok:
+        say(f"{len(report.problems):,} problems")
+    elif report.unchecked:
+        say("nothing is wrong of what was checked; something was not")
+    else:
+        say("nothing is wrong")
 
 
 def _gc(options: argparse.Namespace) -> int:

@@ -46,6 +46,16 @@ def interrupted_later() -> Iterator[None]:
 
 
 @contextmanager
+def undivided() -> Iterator[None]:
+    """Ctrl-C and a polite kill come before it or after it, and none to a process that is forked in it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
 def not_interrupted() -> Iterator[None]:
     """A second Ctrl-C does not leave half of it behind."""
     if threading.current_thread() is not threading.main_thread():

@@ -14,19 +14,21 @@ import random
 import select
 import signal
 import sys
+import threading
 import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from uuid import uuid4
 
 from rich.console import Console
 
 from mta.durability.coding import decode_root
 from mta.durability.operations import collect, remove, verify
+from mta.tools.signals import terminable, undivided
 from mta.tools.soak_stream import (
     AIMED,
     CALLS,
@@ -91,9 +93,9 @@ def run(url: str, *, kills: int = 100, seed: int | None = None, json_file: Path 
     seed = random.SystemRandom().getrandbits(32) if seed is None else seed
     if store_class(url).local:
         raise OSError(f"the store {url} dies with its process: give a rocksdb:, redis: or couchbase: URL")
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), terminable(), _Children() as children:
         warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)
-        soak = Soak(url, kills, seed)
+        soak = Soak(url, kills, seed, children)
         problem = soak.run()
     record = soak.record(problem)
     if json_file is not None:
@@ -106,8 +108,8 @@ def run(url: str, *, kills: int = 100, seed: int | None = None, json_file: Path 
 
 
 class Soak:
-    def __init__(self, url: str, kills: int, seed: int) -> None:
-        self._url, self._kills, self._seed = url, kills, seed
+    def __init__(self, url: str, kills: int, seed: int, children: _Children) -> None:
+        self._url, self._kills, self._seed, self._children = url, kills, seed, children
         self._rng = random.Random(seed)
         self._one_process = store_class(url).exclusive
         run_id = uuid4().hex[:8]
@@ -158,7 +160,7 @@ class Soak:
         rng = self._rng
         collector = None
         if rng.random() < 0.2:
-            collector = _Child(lambda _: clear_away(self._url))
+            collector = _Child(self._children, lambda _: clear_away(self._url))
             if self._one_process:
                 self._kill_collector(collector)
                 return
@@ -172,7 +174,7 @@ class Soak:
         # had restored its window
         early = draw > 0.9
         life = rng.uniform(0, 0.05) if early else rng.uniform(0, 0.25) * self._pace
-        child = _Child(lambda pipe: push(self._url, orders, pipe))
+        child = _Child(self._children, lambda pipe: push(self._url, orders, pipe))
         if collector is not None:
             self._kill_collector(collector)
         how = self._watch(child, life, early)
@@ -242,7 +244,7 @@ class Soak:
                 report = verify(store, stream.lane.name)
                 self.found["aggregates_verified"] += report.recomputed
                 if not report.ok or report.monoid is None:
-                    raise SoakFailed(f"window {stream.lane.name}: {report.problems + report.notes}")
+                    raise SoakFailed(f"window {stream.lane.name}: {report.problems + report.unchecked}")
             for stream in self.streams:
                 remove(store, stream.lane.name)
                 if list(store.list_keys(pages_of(stream.lane.name))):
@@ -276,23 +278,63 @@ class Soak:
             raise SoakFailed(f"window {name}: {counts}, such as {sorted(held ^ named)[:3]}")
 
 
+class _Children:
+    """The processes that were forked and not yet killed: none of them outlives this, nor this process."""
+
+    def __init__(self) -> None:
+        self.pids: set[int] = set()
+        # its write end is closed when this process ends, however it does
+        self._lifeline = os.pipe()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with undivided():
+            for pid in tuple(self.pids):
+                self.kill(pid)
+            for end in self._lifeline:
+                os.close(end)
+
+    def kill(self, pid: int) -> None:
+        with undivided():
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            self.pids.remove(pid)
+
+    def hang_on(self) -> None:
+        """Has a child end with its parent."""
+        read_end, write_end = self._lifeline
+        os.close(write_end)
+
+        def watch() -> None:
+            os.read(read_end, 1)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        threading.Thread(target=watch, daemon=True).start()
+
+
 class _Child:
     """A forked process, and what it tells through a pipe."""
 
-    def __init__(self, work: Callable[[int], None]) -> None:
-        self._read_end, write_end = os.pipe()
+    def __init__(self, children: _Children, work: Callable[[int], None]) -> None:
+        self._children = children
         sys.stdout.flush()
         sys.stderr.flush()
-        self._pid = os.fork()
-        if not self._pid:
-            code = 1
-            try:
-                signal.signal(signal.SIGINT, signal.SIG_IGN)
-                work(write_end)
-                code = 0
-            finally:
-                os._exit(code)
-        os.close(write_end)
+        with undivided():
+            self._read_end, write_end = os.pipe()
+            self._pid = os.fork()
+            if self._pid:
+                children.pids.add(self._pid)
+            else:
+                code = 1
+                try:
+                    children.hang_on()
+                    work(write_end)
+                    code = 0
+                finally:
+                    os._exit(code)
+            os.close(write_end)
         self._data = b""
         #: records, all of them and those that the last read brought
         self.told: list[tuple[int, int, int]] = []
@@ -320,8 +362,7 @@ class _Child:
 
     def kill(self) -> None:
         """Kills it, and reads what it still had told."""
-        os.kill(self._pid, signal.SIGKILL)
-        os.waitpid(self._pid, 0)
+        self._children.kill(self._pid)
         while self.read(1.0):
             pass
         os.close(self._read_end)

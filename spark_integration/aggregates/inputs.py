@@ -136,13 +136,27 @@ def listed(column: pa.Array, source: Input) -> list[Any]:
     elif source.encoding == "real":
         values = real_numbers(column).tolist()
     else:
-        found: list[Any] = column.to_pylist()
-        return found
+        return _texts(column, source)
     if column.null_count:
         valid = validity(column).tolist()
         return [value if there else None for value, there in zip(values, valid, strict=True)]
     plain: list[Any] = values
     return plain
+
+
+def _texts(column: pa.Array, source: Input) -> list[Any]:
+    try:
+        found: list[Any] = column.to_pylist()
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"column {source.name!r} holds text that is no UTF-8, {_cut(error.object)!r}: cast it to binary, "
+            "or mend it by make_valid_utf8"
+        ) from None
+    return found
+
+
+def _cut(data: bytes) -> bytes:
+    return data if len(data) <= 40 else data[:40] + b"..."
 
 
 def in_total_order(column: Array) -> Array:

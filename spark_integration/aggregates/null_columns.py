@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from mta.monoids.base import Array, ColumnarMonoid, Columns
+from mta.monoids.columns import alike
 from mta.monoids.fields import ColumnFields
 from mta.monoids.ufuncs import quiet
+from mta.numbers.wide import is_wide
 from spark_integration.aggregates.inputs import are_valid
 from spark_integration.aggregates.traits import SqlTraits
 
@@ -101,7 +103,7 @@ class Nullable(ColumnarMonoid):
         count = max(len(older[-1]), len(younger[-1]))
         older, younger = (tuple(np.broadcast_to(c, (count,)) for c in run) for run in (older, younger))
         before, after = older[-1] != 0, younger[-1] != 0
-        out = [np.where(before, a, b) for a, b in zip(older[:-1], younger[:-1], strict=True)]
+        out = [np.where(before, *_in_words(a, b)) for a, b in zip(older[:-1], younger[:-1], strict=True)]
         where = np.flatnonzero(before & after)
         if len(where):
             pairs = self.inner.combine_columns(_taken(older[:-1], where), _taken(younger[:-1], where))
@@ -165,7 +167,13 @@ def _taken(states: Columns, where: Array) -> Columns:
     return tuple(column[where] for column in states)
 
 
+def _in_words(a: Array, b: Array) -> Sequence[Array]:
+    """Two columns, of one kind if one is of sums in two words."""
+    return alike((a, b)) if is_wide(a) or is_wide(b) else (a, b)
+
+
 def _put(column: Array, where: Array, values: Array) -> Array:
+    column, values = _in_words(column, values)
     if column.dtype != values.dtype:  # a sum that left 64 bits, or a whole number that met a real one
         column = column.astype(object if object in (column.dtype, values.dtype) else np.float64)
     column[where] = values

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mta import monoids
-from mta.core.limits import Limits, Predicate
+from mta.core.limits import Limits, OfRest, Predicate
 from mta.monoids.base import Monoid
 from mta.policies import Policy
 from spark_integration.aggregates.null_objects import NullableObjects
@@ -20,6 +20,9 @@ def without_nulls(policy: Policy, monoid: Monoid) -> Policy:
     identities = {name: _identity(each) for name, each in monoid.monoids.items()}
 
     def seeing(predicate: Predicate) -> Predicate:
+        if isinstance(predicate, OfRest):
+            return _Filling(predicate, identities)
+
         def rejects(total: Any, old: Any) -> bool:
             return bool(predicate(_filled(total, identities), _filled(old, identities)))
 
@@ -31,12 +34,26 @@ def without_nulls(policy: Policy, monoid: Monoid) -> Policy:
     )
 
 
+class _Filling(OfRest):
+    def __init__(self, predicate: OfRest, identities: Mapping[str, Any]) -> None:
+        self._predicate, self._identities = predicate, identities
+
+    def enough(self, rest: Any) -> bool:
+        return bool(self._predicate.enough(_filled(rest, self._identities)))
+
+    def __call__(self, total: Any, old: Any) -> bool:
+        return bool(self._predicate(_filled(total, self._identities), _filled(old, self._identities)))
+
+
 class _Given(Policy):
     def __init__(self, policy: Policy, limits: Limits) -> None:
         self._policy, self._limits = policy, limits
 
     def limits(self) -> Limits:
         return self._limits
+
+    def check(self, monoid: Monoid) -> None:
+        self._policy.check(monoid)
 
     def fingerprint(self) -> str:
         return self._policy.fingerprint()

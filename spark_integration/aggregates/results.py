@@ -66,7 +66,10 @@ def to_arrow(values: Any, present: Any, kind: pa.DataType, nothing: Any) -> pa.A
             items = [item if there else None for item, there in zip(items, present.tolist(), strict=True)]
         maker = _maker(kind)
         plain = [_made(nothing if item is None else item, maker) for item in items]
-        column = pa.array(plain, type=_stored(kind), from_pandas=False)
+        try:
+            column = pa.array(plain, type=_stored(kind), from_pandas=False)
+        except OverflowError:
+            raise OverflowError("a result does not fit in 64 bits") from None
     return column if column.type == kind else _cast(column, kind)
 
 

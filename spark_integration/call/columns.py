@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pyspark.sql import types as sql
 
 from spark_integration.aggregates.inputs import Input
@@ -25,10 +27,11 @@ class Columns:
         if len(found) > 1:
             raise RollingError(f"{where}: {len(found)} columns are named {name!r}; rename all but one")
         field = self._fields[found[0]]
-        if isinstance(field.dataType, sql.StringType) and field.dataType.collation != "UTF8_BINARY":
+        collation = next(filter(None, map(_collation, _types_in(field.dataType))), None)
+        if collation is not None:
             raise UnsupportedColumn(
-                f"{where}: column {field.name!r} has the collation {field.dataType.collation}, which windows "
-                "do not know: cast it to a string of collation UTF8_BINARY"
+                f"{where}: column {field.name!r} has the collation {collation}, which windows do not know: "
+                "cast it to a string of collation UTF8_BINARY"
             )
         return Input(field.name, found[0], field.dataType, field.nullable)
 
@@ -39,21 +42,39 @@ class Columns:
         return any(self.same(each, name) for each in self.names)
 
 
-def check_sorted(plan: Plan) -> None:
-    """Refuses keys and order that Spark cannot sort by, as a batch job does."""
+def check_sorted(plan: Plan, *, map_keys: bool = False) -> None:
+    """Refuses keys and order that Spark cannot sort by. Of a stream, where it need not, keys may be maps."""
     for where, columns in (("partition_by", plan.keys), ("order_by", plan.order)):
+        unsorted = _UNSORTED - {"MapType"} if map_keys and where == "partition_by" else _UNSORTED
         for each in columns:
-            if _holds(each.type, (sql.MapType, sql.VariantType)):
+            if any(type(kind).__name__ in unsorted for kind in _types_in(each.type)):
                 raise UnsupportedColumn(
                     f"{where}: column {each.name!r} is of type {each.type.simpleString()}, which Spark "
                     "cannot sort: take a part of it, or its text by to_json"
                 )
 
 
-def _holds(kind: sql.DataType, kinds: tuple[type, ...]) -> bool:
-    """Whether a type is one of some, or has one inside."""
-    if isinstance(kind, kinds):
-        return True
+#: Names of types, since not every version of Spark has all of them.
+_UNSORTED = frozenset({"MapType", "VariantType", "GeographyType", "GeometryType"})
+
+
+def _types_in(kind: sql.DataType) -> Iterator[sql.DataType]:
+    """A type, and those of what is inside its values."""
+    yield kind
     if isinstance(kind, sql.StructType):
-        return any(_holds(each.dataType, kinds) for each in kind.fields)
-    return isinstance(kind, sql.ArrayType) and _holds(kind.elementType, kinds)
+        inner = [each.dataType for each in kind.fields]
+    elif isinstance(kind, sql.ArrayType):
+        inner = [kind.elementType]
+    elif isinstance(kind, sql.MapType):
+        inner = [kind.keyType, kind.valueType]
+    else:
+        inner = []
+    for each in inner:
+        yield from _types_in(each)
+
+
+def _collation(kind: sql.DataType) -> str | None:
+    """That of a string, if windows do not know it."""
+    if isinstance(kind, sql.StringType) and kind.collation != "UTF8_BINARY":
+        return str(kind.collation)
+    return None

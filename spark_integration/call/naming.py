@@ -59,15 +59,23 @@ def check_carried(schema: sql.StructType) -> None:
 def _why_not(kind: sql.DataType) -> str:
     if isinstance(kind, (sql.YearMonthIntervalType, sql.CalendarIntervalType)):
         return "and Spark does not hand intervals of months to Python"
+    if isinstance(kind, (sql.CharType, sql.VarcharType)):  # with spark.sql.preserveCharVarcharTypeInfo
+        return "and Spark does not hand text of a fixed length to Python"
     if isinstance(kind, sql.StructType):
         if len(set(kind.names)) < len(kind.names):
             return "and Spark does not hand structs with one name twice to Python"
-        return next(filter(None, (_why_not(each.dataType) for each in kind.fields)), "")
+        return next(filter(None, (_why_not_inside(each.dataType, each.nullable) for each in kind.fields)), "")
     if isinstance(kind, sql.ArrayType):
-        return _why_not(kind.elementType)
+        return _why_not_inside(kind.elementType, kind.containsNull)
     if isinstance(kind, sql.MapType):
-        return _why_not(kind.keyType) or _why_not(kind.valueType)
+        return _why_not_inside(kind.keyType, False) or _why_not_inside(kind.valueType, kind.valueContainsNull)
     return ""
+
+
+def _why_not_inside(kind: sql.DataType, nullable: bool) -> str:
+    if isinstance(kind, sql.NullType) and not nullable:  # as in array() and map()
+        return "and Arrow has no values of type void that are not null"
+    return _why_not(kind)
 
 
 # -- expressions ------------------------------------------------------------------------------------------

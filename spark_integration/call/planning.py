@@ -105,6 +105,8 @@ def _aggregates(
             raise RollingError(
                 f'aggregates= maps names to monoids such as monoids.Max("amount"), got {name!r}: {monoid!r}'
             )
+        if any("\ud800" <= letter <= "\udfff" for letter in name):
+            raise RollingError(f"aggregate {name!r}: the name is no valid Unicode")
         if columns.taken(name):
             raise RollingError(f"aggregate {name!r}: the DataFrame has a column of this name already")
         for other in found:

@@ -8,12 +8,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pyarrow as pa
+
 import mta
 import spark_integration
 from mta.errors import WindowError
 from spark_integration.aggregates.inputs import Input
 from spark_integration.errors import DataError
 from spark_integration.partition.chunks import Chunk
+from spark_integration.partition.plain import shown
 from stores import StoreError
 
 T = TypeVar("T")
@@ -91,6 +94,6 @@ def _message(error: Exception) -> str:
     return f"{type(error).__name__}: {text} ({Path(frame.filename).name}:{frame.lineno}, in {frame.name})"
 
 
-def _shown(value: Any) -> str:
-    text = repr(value) if isinstance(value, (str, bytes)) else str(value)
+def _shown(value: pa.Scalar) -> str:
+    text = shown(value)
     return text if len(text) <= 80 else text[:80] + "…"

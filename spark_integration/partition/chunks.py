@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -19,10 +18,10 @@ class Chunk:
         self.rows = sum(batch.num_rows for batch in batches)
         self.columns = {index: _joined([batch.column(index) for batch in batches]) for index in wanted}
 
-    def value(self, index: int, row: int) -> Any:
-        """One value of any column, for people to read."""
+    def value(self, index: int, row: int) -> pa.Scalar:
+        """One value of any column."""
         ((batch, _),) = self.slices(row, row + 1)
-        return batch.column(index)[0].as_py()
+        return batch.column(index)[0]
 
     def slices(self, start: int, stop: int) -> Iterator[tuple[pa.RecordBatch, int]]:
         """The batches of rows start to stop, and where in the chunk each begins; nothing is copied."""

@@ -14,6 +14,7 @@ from mta.monoids.base import Array
 from spark_integration.aggregates.buffers import to_numpy, validity
 from spark_integration.aggregates.inputs import Input, real_numbers, whole_numbers
 from spark_integration.partition.chunks import Chunk
+from spark_integration.partition.plain import plain, values_of
 
 
 class Keys:
@@ -67,7 +68,7 @@ def _value_differences(column: pa.Array) -> Array:
             found |= differences(part)
         return found
     if pa.types.is_nested(kind):
-        items = [_comparable(item) for item in column.to_pylist()]
+        items = [_comparable(item) for item in values_of(plain(column))]
         return np.fromiter((a != b for a, b in pairwise(items)), bool, len(items) - 1)
     different = pc.not_equal(column.slice(1), column.slice(0, len(column) - 1))
     unequal: Array = to_numpy(pc.fill_null(different, False))

@@ -164,6 +164,13 @@ class _Task:
         most = min(SHORT_WINDOW, self._plan.page_size or SHORT_WINDOW)
         return Group(program, policy, lambda: self._window(program, policy), most)
 
+    def _in_memory(self, program: Program, policy: Policy) -> Any:
+        """A window for a group that is whole."""
+        if self._plan.algorithm != "daba" and policy.limits().of_rest:
+            # DABA would ask the predicate by a subtraction
+            return AmortizedMTA(program.monoid, policy, page_size=self._plan.page_size)
+        return DABA(program.monoid, policy)
+
     def _window(self, program: Program, policy: Policy) -> Any:
         kind = LogMTA if self._plan.algorithm == "lmta" else AmortizedMTA
         self._meter.add("windows", 1)
@@ -228,7 +235,7 @@ class _Task:
         if self._plan.row_by_row:
             ends = [*starts[1:].tolist(), stop]
             return [
-                DABA(program.monoid, policy).slide(
+                self._in_memory(program, policy).slide(
                     program.cut(given, start, end), None if times is None else times[start:end]
                 )
                 for start, end in zip(starts.tolist(), ends, strict=True)

@@ -19,6 +19,7 @@ from pyspark import TaskContext
 from mta.durability.owners import surely_dead, this_process
 from spark_integration.running.notes import Note, sweep
 from stores import StoreError, open_store, store_class
+from stores.names import escape_name
 
 #: Pages of a killed attempt may be cleared away by `mta gc` after so many seconds without a write.
 LEASE = 3600.0
@@ -155,4 +156,19 @@ def _task_name() -> str:
         return f"spark/{secrets.token_hex(8)}"
     application = context.getLocalProperty("spark.app.id") or "app"
     place = f"{context.stageId()}.{context.partitionId()}.{context.taskAttemptId()}"
-    return f"spark/{application[:80]}/{place}/{secrets.token_hex(4)}"
+    return f"spark/{shortened(application, 80)}/{place}/{secrets.token_hex(4)}"
+
+
+def shortened(name: str, most: int) -> str:
+    """A part of names with so many bytes in a store at most: of a longer one how it begins, and a digest."""
+    if size_in_store(name) <= most:
+        return name
+    digest = blake2b(name.encode(), digest_size=8).hexdigest()
+    while size_in_store(name) + len(digest) + 1 > most:
+        name = name[:-1]
+    return f"{name}_{digest}"
+
+
+def size_in_store(name: str) -> int:
+    """Bytes that a name takes in a store."""
+    return len(escape_name(name).encode())

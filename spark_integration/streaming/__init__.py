@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from spark_integration.streaming.query import rolling_stream
+from spark_integration.streaming.query import of_outer_joins, rolling_stream
 
-__all__ = ["rolling_stream"]
+__all__ = ["of_outer_joins", "rolling_stream"]

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from mta.encoding.packing import pack as pack_value
 from mta.monoids.base import Array
 from spark_integration.aggregates.inputs import Input
+from spark_integration.partition.plain import plain, values_of
 from spark_integration.streaming.bucket.block import DIGEST, digests_of
 
 #: What `digest_of` packs, for values that need no thought.
@@ -40,7 +41,7 @@ def key_column(batch: pa.RecordBatch, keys: Sequence[Input]) -> tuple[Array, Arr
     rows = np.zeros(count, dtype=np.int64)
     rows[codes] = np.arange(batch.num_rows)
     places = pa.array(rows)
-    values = [column.take(places).to_pylist() for column in columns]
+    values = [values_of(column.take(places)) for column in columns]
     firsts = list(zip(*values, strict=True)) if values else [()] * count
     simple = all(map(_is_simple, columns))
     digest = _digest_of_simple if simple else digest_of
@@ -65,7 +66,7 @@ def _codes(column: pa.Array) -> tuple[Array, int]:
     """A number for each value, equal for equal values, and how many there are."""
     if pa.types.is_nested(column.type):
         seen: dict[Any, int] = {}
-        found = [seen.setdefault(pack_value(canonical(value)), len(seen)) for value in column.to_pylist()]
+        found = [seen.setdefault(pack_value(canonical(value)), len(seen)) for value in values_of(column)]
         return np.array(found, dtype=np.int64), len(seen)
     if pa.types.is_floating(column.type):
         column = pc.add(column, 0.0)  # of which there are two
@@ -87,27 +88,6 @@ def digest_of(values: Sequence[Any]) -> bytes:
     """16 bytes that stand for a key's plain values."""
     packed = pack_value([canonical(value) for value in values])
     return blake2b(packed, digest_size=DIGEST).digest()
-
-
-def plain(column: pa.Array) -> pa.Array:
-    """The column with dates, times and intervals as whole numbers: an instant has no time zone."""
-    kind = _plain_type(column.type)
-    return column if kind == column.type else column.cast(kind)
-
-
-def _plain_type(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_date32(kind):
-        return pa.int32()
-    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind) or pa.types.is_time64(kind):
-        return pa.int64()
-    if pa.types.is_struct(kind):
-        return pa.struct([pa.field(each.name, _plain_type(each.type), each.nullable) for each in kind])
-    if pa.types.is_map(kind):
-        item = pa.field("value", _plain_type(kind.item_type), kind.item_field.nullable)
-        return pa.map_(pa.field("key", _plain_type(kind.key_type), nullable=False), item)
-    if pa.types.is_list(kind):
-        return pa.list_(pa.field("element", _plain_type(kind.value_type), kind.value_field.nullable))
-    return kind
 
 
 def canonical(value: Any) -> Any:

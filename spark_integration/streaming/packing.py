@@ -62,10 +62,13 @@ class Filling:
 
 
 def packed_schema(event_time: sql.StructField | None) -> sql.StructType:
-    """Of packed rows; the event time is always null, and only carries the watermark's mark."""
+    """Of packed rows; the event time is always null, and only carries the watermark's mark.
+
+    It is a number, as Spark compares it, since pandas knows fewer time zones than Spark.
+    """
     fields = [sql.StructField(KEY, sql.BinaryType()), sql.StructField(PLACE, sql.LongType())]
     if event_time is not None:
-        fields.append(sql.StructField(EVENT_TIME, event_time.dataType, True, event_time.metadata))
+        fields.append(sql.StructField(EVENT_TIME, sql.LongType(), True, event_time.metadata))
     return sql.StructType([*fields, sql.StructField(ROWS, sql.BinaryType())])
 
 
@@ -73,7 +76,7 @@ def pack(
     keys: Sequence[Input],
     schema: RowSchema,
     buckets: int,
-    event_time: pa.DataType | None,
+    marked: bool,
     gathered: int,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
@@ -82,7 +85,7 @@ def pack(
     task = context.partitionId() if context is not None else 0
     place = task << 40
     filling = Filling(gathered, task)
-    yield _packed([(QUERY_KEY, place, b"")], event_time)
+    yield _packed([(QUERY_KEY, place, b"")], marked)
     for batch in batches:
         if not batch.num_rows:
             continue
@@ -91,7 +94,7 @@ def pack(
             packed.append((key, place, rows))
             packed += [(key, place, None)] * filling.behind(len(rows))
             place += 1
-        yield _packed(packed, event_time)
+        yield _packed(packed, marked)
 
 
 def _by_bucket(
@@ -113,13 +116,11 @@ def _by_bucket(
         yield encode_bucket(int(numbers[start])), serialized(batch.slice(start, end - start))
 
 
-def _packed(
-    packed: Sequence[tuple[bytes, int, bytes | None]], event_time: pa.DataType | None
-) -> pa.RecordBatch:
+def _packed(packed: Sequence[tuple[bytes, int, bytes | None]], marked: bool) -> pa.RecordBatch:
     keys, places, rows = zip(*packed, strict=True)
     columns = {KEY: pa.array(keys, pa.binary()), PLACE: pa.array(places, pa.int64())}
-    if event_time is not None:
-        columns[EVENT_TIME] = pa.nulls(len(packed), event_time)
+    if marked:
+        columns[EVENT_TIME] = pa.nulls(len(packed), pa.int64())
     columns[ROWS] = pa.array(rows, pa.binary())
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
@@ -127,7 +128,10 @@ def _packed(
 def unpack(
     schema: pa.Schema, names: Sequence[str], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Rows again, several packed ones in a batch; in the end one that is no row, with what was counted."""
+    """Rows again, several packed ones in a batch; in the end one that is no row, with what was counted.
+
+    The last of the names is that of the column for it.
+    """
     held: list[pa.RecordBatch] = []
     rows = 0
     counts = np.zeros(len(STREAM_SUMS))
@@ -157,7 +161,7 @@ def packed_counts(meter: Meter) -> bytes:
 def _counted(batch: pa.RecordBatch, names: Sequence[str], counts: Array | None) -> pa.RecordBatch:
     kind = pa.list_(pa.field("element", pa.float64(), nullable=False))
     column = pa.nulls(batch.num_rows, kind) if counts is None else pa.array([counts.tolist()], kind)
-    return pa.RecordBatch.from_arrays([*batch.columns, column], names=[*names, COUNTS])
+    return pa.RecordBatch.from_arrays([*batch.columns, column], names=names)
 
 
 def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -43,6 +43,9 @@ class StreamPlan:
     buckets: int
     #: rows that Spark gathers before it hands them on
     gathered: int = 0
+    #: whether all rows come out of outer joins of streams, which have dropped the late ones. Rows without
+    #: a partner come when the watermark has passed them, and are late where later ones have come out
+    after_outer_joins: bool = False
 
     @property
     def span(self) -> float | None:

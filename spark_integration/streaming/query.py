@@ -6,11 +6,10 @@ from dataclasses import replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql import types as sql
 
 from spark_integration.aggregates.inputs import Input
-from spark_integration.aggregates.types import arrow_type
+from spark_integration.call.columns import check_sorted
 from spark_integration.call.frames import clock_of, span_of
 from spark_integration.call.naming import numbered
 from spark_integration.call.plan import Plan
@@ -25,6 +24,7 @@ from spark_integration.streaming.identity import identity_of
 from spark_integration.streaming.packing import COUNTS, KEY, ROWS, pack, packed_schema, unpack
 from spark_integration.streaming.plan import StreamPlan
 from spark_integration.streaming.schema import RowSchema, arrow_schema, column_name
+from spark_integration.streaming.storage import operator_name
 from stores import store_class
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def rolling_stream(
     several_processes: bool,
     case_sensitive: bool,
     gathered: int,
+    after_outer_joins: bool = False,
 ) -> DataFrame:
     from pyspark.sql import functions as fn
     from pyspark.sql.streaming.state import GroupStateTimeout
@@ -62,6 +63,7 @@ def rolling_stream(
         case_sensitive=case_sensitive,
         buckets=buckets,
         gathered=gathered,
+        after_outer_joins=after_outer_joins,
     )
     timeout = GroupStateTimeout.NoTimeout
     if marked is not None:
@@ -70,8 +72,9 @@ def rolling_stream(
         timeout = GroupStateTimeout.ProcessingTimeTimeout
     out = _nullable(with_results(df.schema, plan))
     # tasks go by places
-    mark = _mark_type(marked, plan.zone)
-    packing = for_workers("pack_rows", pack, plan.keys, schema, stream.buckets, mark, stream.gathered)
+    packing = for_workers(
+        "pack_rows", pack, plan.keys, schema, stream.buckets, marked is not None, stream.gathered
+    )
     packed = numbered(df).mapInArrow(packing, packed_schema(marked))
     answered = packed.groupBy(packed[KEY]).applyInPandasWithState(
         StreamFunction(stream),
@@ -80,16 +83,24 @@ def rolling_stream(
         "append",
         timeout,
     )
-    counts = sql.StructField(COUNTS, sql.ArrayType(sql.DoubleType(), containsNull=False))
-    unpacking = for_workers("unpack_rows", unpack, arrow_schema(out, plan.zone), out.names)
+    counted = COUNTS
+    while column_name(counted, case_sensitive) in {column_name(each, case_sensitive) for each in out.names}:
+        counted = f"_{counted}"
+    counts = sql.StructField(counted, sql.ArrayType(sql.DoubleType(), containsNull=False))
+    unpacking = for_workers("unpack_rows", unpack, arrow_schema(out, plan.zone), [*out.names, counted])
     rows = answered.mapInArrow(unpacking, sql.StructType([*out.fields, counts]))
-    column = rows[COUNTS]
+    column = rows[counted]
     sums = (
         fn.coalesce(fn.sum(column[number]), fn.lit(0.0)).cast(_type_of_sum(name)).alias(name)
         for number, name in enumerate(STREAM_SUMS)
     )
-    name = (metrics.name if metrics is not None else None) or stream.operator
-    return rows.observe(name, *sums).where(column.isNull()).drop(COUNTS)
+    named = (metrics.name if metrics is not None else None) or _metrics_name(plan)
+    return rows.observe(named, *sums).where(column.isNull()).drop(counted)
+
+
+def _metrics_name(plan: Plan) -> str:
+    names = "_".join(each.name for each in plan.aggregates)
+    return f"rolling_{names}"[:60]
 
 
 def _nullable(schema: sql.StructType) -> sql.StructType:
@@ -107,6 +118,7 @@ def stream_plan(
     case_sensitive: bool = False,
     buckets: int | None = None,
     gathered: int = 0,
+    after_outer_joins: bool = False,
 ) -> StreamPlan:
     if plan.algorithm == "daba":
         raise RollingError(
@@ -115,10 +127,11 @@ def stream_plan(
         )
     _check_durable(plan.store, several_processes)
     buckets = _checked_buckets(buckets)
+    check_sorted(plan, map_keys=True)
     order = plan.order[0]
     clock = clock_of(order.name, order.type, "a stream, which tells by it what is late,")
     for other in plan.order[1:]:
-        if isinstance(other.type, (sql.StructType, sql.ArrayType, sql.MapType, sql.VariantType)):
+        if isinstance(other.type, (sql.StructType, sql.ArrayType)):
             raise RollingError(
                 f"order_by: column {other.name!r} is of type {other.type.simpleString()}, by which the rows "
                 "of a stream cannot be sorted"
@@ -134,11 +147,10 @@ def stream_plan(
             raise RollingError(
                 f"forget_after={forget_after!r} is shorter than the window: rows would be missing from it"
             )
-    names = "_".join(aggregate.name for aggregate in plan.aggregates)
     kept = _as_kept(plan, case_sensitive)
     return StreamPlan(
         plan=kept,
-        operator=f"rolling_{names}"[:60],
+        operator=operator_name(each.name for each in plan.aggregates),
         identity=identity_of(kept, schema, waits, buckets),
         rows=schema,
         clock=clock,
@@ -146,7 +158,42 @@ def stream_plan(
         forget_after=forgets,
         buckets=buckets,
         gathered=gathered,
+        after_outer_joins=after_outer_joins,
     )
+
+
+def of_outer_joins(df: DataFrame, column: int) -> bool:
+    """Whether all values of a column are of a side of two streams' join that an outer join keeps whole."""
+    return _of_outer_joins(df._jdf.queryExecution().analyzed(), column)
+
+
+def _of_outer_joins(node: Any, column: int) -> bool:
+    """The same of a node of Spark's plan."""
+    children = [node.children().apply(number) for number in range(node.children().size())]
+    if node.nodeName() == "Union":
+        return all(_of_outer_joins(child, column) for child in children)
+    attribute = node.output().apply(column)
+    if node.nodeName() == "Project":
+        attribute = node.projectList().apply(column)
+        if attribute.getClass().getSimpleName() == "Alias":
+            attribute = attribute.child()
+        if attribute.getClass().getSimpleName() != "AttributeReference":
+            return False
+    found = [(side, _place_in(child, attribute)) for side, child in enumerate(children)]
+    places = [(side, place) for side, place in found if place is not None]
+    if len(places) != 1:
+        return False
+    ((side, place),) = places
+    if node.nodeName() == "Join" and all(child.isStreaming() for child in children):
+        return node.joinType().toString() in (("LeftOuter", "RightOuter")[side], "FullOuter")
+    return _of_outer_joins(children[side], place)
+
+
+def _place_in(node: Any, attribute: Any) -> int | None:
+    """Where a node of Spark's plan has an attribute among what it puts out."""
+    output = node.output()
+    places = (n for n in range(output.size()) if output.apply(n).exprId().id() == attribute.exprId().id())
+    return next(places, None)
 
 
 def _checked_buckets(buckets: Any) -> int:
@@ -219,7 +266,3 @@ def _check_durable(store: str, several_processes: bool) -> None:
 
 def _type_of_sum(name: str) -> str:
     return "double" if name.startswith("seconds") else "bigint"
-
-
-def _mark_type(marked: sql.StructField | None, zone: str) -> pa.DataType | None:
-    return None if marked is None else arrow_type(marked.dataType, zone)

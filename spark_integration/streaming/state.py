@@ -19,8 +19,8 @@ from mta.errors import ManifestCorrupt
 from mta.monoids.base import Array
 from spark_integration.errors import RollingError
 
-#: Changes with what states are.
-FORMAT = 3
+#: Changes with what states are. That of before has no watermark up to which rows have come out.
+FORMAT, BEFORE = 4, 3
 
 #: Bytes of a window's rows that stand among those of other keys, and of the tails of one that has pages.
 INLINE_ROWS, INLINE_TAILS = 12 << 10, 12 << 10
@@ -37,6 +37,8 @@ class BucketState:
     documents: list[Any]
     keys: list[Any]
     backlog: list[Any] | None = None
+    #: the watermark up to which rows have come out
+    out: int | None = None
     #: names of what is to be removed from the store, now that nothing goes back behind this state;
     #: or the place of the document that has them
     retired: list[Any] = field(default_factory=list)
@@ -51,7 +53,9 @@ def decode_state(blob: bytes, plan: bytes, call: str) -> BucketState:
     try:
         content = untrusted.fields(packing.unpack(blob), "the state of a bucket")
         check_format(content[0] if content else None)
-        found, name, bucket, documents, keys, backlog, retired = untrusted.fields(
+        if content[0] == BEFORE:
+            content.insert(len(content) - 1, None)
+        found, name, bucket, documents, keys, backlog, out, retired = untrusted.fields(
             content[1:], "the state of a bucket", len(fields(BucketState))
         )
         if found != plan:
@@ -68,6 +72,7 @@ def decode_state(blob: bytes, plan: bytes, call: str) -> BucketState:
             untrusted.fields(documents, "the documents"),
             untrusted.fields(keys, "the keys"),
             None if backlog is None else untrusted.fields(backlog, "the rows that wait"),
+            None if out is None else untrusted.whole(out, "the watermark", -(1 << 63)),
             untrusted.fields(retired, "windows that ended"),
         )
     except Malformed as error:
@@ -75,7 +80,7 @@ def decode_state(blob: bytes, plan: bytes, call: str) -> BucketState:
 
 
 def check_format(found: Any) -> None:
-    if found != FORMAT:
+    if found not in (FORMAT, BEFORE):
         raise RollingError(
             f"the query's checkpoint holds windows of format {untrusted.shown(found)}, and this version "
             f"reads {FORMAT}: start the query with a new checkpoint"

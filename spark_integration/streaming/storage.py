@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +12,9 @@ from urllib.parse import parse_qs, urlsplit
 
 from pyspark import TaskContext
 
-from spark_integration.running.storage import embedded_at, embedded_in
+from spark_integration.running.storage import embedded_at, embedded_in, shortened, size_in_store
 from stores import Store, open_store, store_class
+from stores.names import MAX_NAME_BYTES
 
 #: Pages of an attempt that came to nothing may be cleared away after so many seconds.
 LEASE = 3600.0
@@ -23,6 +24,11 @@ PATIENCE = 60.0
 
 #: Seconds until a directory is closed that no key has used.
 IDLE = 0.3
+
+
+#: Bytes of a query's part in the names of its windows, and of the longest end that such a name may have:
+#: the digest of a key, the number of a micro-batch, and that of a window.
+_OPERATOR, _END = 60, len(f"/{'f' * 32}/{2**63}/9")
 
 
 @dataclass(frozen=True)
@@ -117,3 +123,28 @@ def partition_url(url: str, place: Place) -> str:
     if directory is None:
         return url
     return embedded_at(url, directory / place.query / str(place.partition))
+
+
+# -- names ------------------------------------------------------------------------------------------------
+
+
+def operator_name(aggregates: Iterable[str]) -> str:
+    """The query's part in the names of its windows: its aggregates, as long as a name has room for them."""
+    return shortened("rolling_" + "_".join(aggregates), _OPERATOR)
+
+
+def windows_name(name: str) -> str:
+    """How the names of windows begin, where the state of a bucket has `name` for that.
+
+    An earlier version cut names at 60 letters, which may leave no room for what stands behind them.
+    """
+    if size_in_store(name) + _END <= MAX_NAME_BYTES:
+        return name
+    *query, operator = name.split("/", 2)
+    return "/".join([*query, shortened(operator, _OPERATOR)])
+
+
+def documents_name(name: str, bucket: int) -> str:
+    """The name of a bucket's own documents."""
+    found = f"{name}/{bucket}/rows"
+    return found if size_in_store(found) <= MAX_NAME_BYTES else f"{windows_name(name)}/{bucket}/rows"

@@ -12,6 +12,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import NoPermissionError, ResponseError
 from redis.retry import Retry
 
+from stores.foreign import of_the_system
 from stores.patience import Budget
 
 Command = tuple[bytes | str | int, ...]
@@ -88,7 +89,9 @@ class Line:
         """Whether the server has neither hung up nor said something that was not asked for."""
         try:
             return not self._connection.can_read(0)
-        except (redis.RedisError, OSError):
+        except (redis.RedisError, OSError) as error:
+            if isinstance(error, OSError) and not of_the_system(error):
+                raise
             return False
 
     def close(self) -> None:

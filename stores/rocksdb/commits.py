@@ -11,7 +11,6 @@ import os
 import re
 import struct
 import zlib
-from contextlib import suppress
 from functools import reduce
 from hashlib import blake2b
 from operator import xor
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from stores.errors import StoreError
+from stores.foreign import ignoring, of_the_system
 from stores.rocksdb.layout import COMMITS, ROOT, scan
 
 MARK = "COMMITS"
@@ -68,7 +68,9 @@ def read_mark(path: Path) -> int | None:
     """How many commits were made at least, or None where nobody has noted it."""
     try:
         text = path.read_bytes()
-    except FileNotFoundError:
+    except FileNotFoundError as error:
+        if not of_the_system(error):
+            raise
         return None
     match = _MARK.fullmatch(text)
     if match is None or int(match[2], 16) != zlib.crc32(match[1]):
@@ -84,18 +86,22 @@ class Mark:
     """
 
     def __init__(self, path: Path) -> None:
-        if not path.exists():
+        if not os.access(path, os.F_OK):
             _write_first(path)
         self._file = open(path, "r+b", buffering=0)  # noqa: SIM115
 
     def note(self, commits: int) -> None:
-        with suppress(OSError):  # the commit counts all the same, and the mark may stay behind
+        with ignoring(of_the_system):  # the commit counts all the same, and the mark may stay behind
             os.pwrite(self._file.fileno(), _mark(commits), 0)
 
     def close(self) -> None:
-        with suppress(OSError):
-            os.fsync(self._file.fileno())
-        self._file.close()
+        if self._file.closed:
+            return
+        try:
+            with ignoring(of_the_system):
+                os.fsync(self._file.fileno())
+        finally:
+            self._file.close()
 
 
 def _mark(commits: int) -> bytes:

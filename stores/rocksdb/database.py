@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
-from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import rocksdict
 
+from stores.errors import StoreError
+from stores.foreign import ignoring
 from stores.rocksdb.commits import Change, Commits
-from stores.rocksdb.directory import open_directory
+from stores.rocksdb.directory import LOCK, file_at, open_directory
+from stores.rocksdb.engine import of_the_engine
 from stores.rocksdb.layout import COMMITS, PAGE, scan
 
 #: Pages go through the log where roots are swapped at least this often, in bytes of pages. The log costs more
@@ -42,9 +46,27 @@ class Database:
         self._deleted = False
         rocks, self._mark = open_directory(directory, create, direct)
         self.rocks: Any = rocks
+        #: no other file gets these numbers while the engine has the directory and its lock open
+        self.place, self._lock = file_at(directory), file_at(Path(directory, LOCK))
         self._unchecked = _unchecked()
 
+    def check_in_place(self) -> None:
+        """Raises if the path leads elsewhere now: a write there is lost, or damages another database."""
+        if not self.in_place():
+            raise StoreError(
+                f"the directory {self.directory} was removed, renamed or replaced while it was open, and is "
+                "written no more: put it back, or start this process again"
+            )
+
+    def in_place(self) -> bool:
+        return file_at(Path(self.directory, LOCK)) == self._lock
+
+    def never_free(self) -> None:
+        """At its end, the engine would write what it has in memory."""
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
+
     def put(self, batch: Any, size: int) -> None:
+        self.check_in_place()
         with self._logging:
             self._since_swap += size
             self._since_look += size
@@ -61,10 +83,12 @@ class Database:
         return [self.rocks.get(key, read_opt=self._unchecked) for key in keys]
 
     def delete(self, batch: Any) -> None:
+        self.check_in_place()
         self.rocks.write(batch)
         self._tidy()
 
     def delete_range(self, first: bytes, end: bytes) -> None:
+        self.check_in_place()
         self.rocks.delete_range(first, end)
         self._tidy()
 
@@ -72,6 +96,7 @@ class Database:
         """Replaces or deletes roots, under `swapping`: durable then, as is all that was put before."""
         if not changes:
             return
+        self.check_in_place()
         self._settle()
         commits = (Commits.stored(self.rocks) or Commits()).then(changes)
         batch = rocksdict.WriteBatch(raw_mode=True)
@@ -107,7 +132,7 @@ class Database:
                 self._since_look = 0
                 moving = self._dead() * 3 > self._size()
                 if moving != self._moving:
-                    with suppress(Exception):  # what was to be deleted is
+                    with ignoring(of_the_engine):  # what was to be deleted is
                         self._move(moving, "0.5")
                         self._moving = moving
 
@@ -141,15 +166,25 @@ class Database:
         return any(True for _ in scan(self.rocks, PAGE, PAGE))
 
     def close(self) -> None:
+        """Closing again ends what an interrupt left undone."""
         try:
             if self._deleted:
-                with suppress(Exception):  # what is wrong with the directory, closing it says
+                with ignoring(_gone_wrong):  # what is wrong with the directory, closing it says
                     self._give_back()
         finally:
             try:
-                self.rocks.close()
+                with ignoring(_closed):
+                    self.rocks.close()
             finally:
                 self._mark.close()
+
+
+def _closed(error: Exception) -> bool:
+    return isinstance(error, rocksdict.DbClosedError)
+
+
+def _gone_wrong(error: Exception) -> bool:
+    return of_the_engine(error) or _closed(error)
 
 
 def _unlogged() -> Any:

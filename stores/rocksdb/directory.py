@@ -12,14 +12,15 @@ import os
 import re
 import struct
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import rocksdict
 
 from stores.errors import StoreConfigError, StoreError
+from stores.foreign import ignoring, of_the_system
 from stores.rocksdb.commits import MARK, Commits, Mark, damaged, digest_of_roots, read_mark
+from stores.rocksdb.engine import of_the_engine
 from stores.rocksdb.layout import COMMITS
 from stores.rocksdb.settings import settings
 
@@ -33,8 +34,23 @@ HEADER = struct.Struct("<IHB")
 OF_LOGS_USED_AGAIN = {5, 6, 7, 8, 11}
 
 
+#: The file that the engine locks, for as long as it has the directory open.
+LOCK = "LOCK"
+
+
 class InUse(Exception):
     """Another process has the directory open."""
+
+
+def file_at(path: str | Path) -> tuple[int, int] | None:
+    """The device and the number of the file that a path leads to, whatever the path; None for no file."""
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        if not of_the_system(error):
+            raise
+        return None
+    return found.st_dev, found.st_ino
 
 
 def open_directory(directory: str, create: bool, direct: bool) -> tuple[Any, Mark]:
@@ -54,13 +70,17 @@ def open_directory(directory: str, create: bool, direct: bool) -> tuple[Any, Mar
     try:
         rocks = rocksdict.Rdict(directory, options=options, column_families={"default": options})
     except Exception as error:
-        if "While lock file" in str(error):
+        if of_the_engine(error) and "While lock file" in str(error):
             raise InUse(directory) from error
         raise
-    if read_mark(path / MARK) is None:  # it is new, or what is left was accepted
-        commits = Commits.stored(rocks) or Commits()
-        rocks.put(COMMITS, commits._replace(roots=digest_of_roots(rocks)).pack())
-    return rocks, Mark(path / MARK)
+    try:
+        if read_mark(path / MARK) is None:  # it is new, or what is left was accepted
+            commits = Commits.stored(rocks) or Commits()
+            rocks.put(COMMITS, commits._replace(roots=digest_of_roots(rocks)).pack())
+        return rocks, Mark(path / MARK)
+    except BaseException:
+        rocks.close()  # not only when nobody has the error any more
+        raise
 
 
 def _check_direct(path: Path) -> None:
@@ -80,7 +100,9 @@ def _check_direct(path: Path) -> None:
 def _has_database(path: Path) -> bool:
     try:
         return any(_OF_A_DATABASE.fullmatch(name) for name in os.listdir(path))
-    except FileNotFoundError:
+    except FileNotFoundError as error:
+        if not of_the_system(error):
+            raise
         return False
 
 
@@ -99,6 +121,8 @@ def _look(path: Path) -> None:
             access_type=rocksdict.AccessType.read_only(error_if_log_file_exist=False),
         )
     except Exception as error:
+        if not of_the_engine(error):
+            raise
         raise damaged(path, str(error)) from error
     try:
         _check_commits(path, rocks, expected)
@@ -139,8 +163,15 @@ def _check_commits(path: Path, rocks: Any, expected: int | None) -> None:
 
 def _check_free(path: Path) -> None:
     """The engine's own lock, tried before anything is read: a database at work may be between two states."""
-    with suppress(FileNotFoundError, PermissionError), open(path / "LOCK", "r+b") as lock:
+    with ignoring(_no_lock), open(path / LOCK, "r+b") as lock:
         try:
             fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        except BlockingIOError as error:
+            if not of_the_system(error):
+                raise
             raise InUse(str(path)) from None
+
+
+def _no_lock(error: Exception) -> bool:
+    """Whether there is none, or none for this user."""
+    return of_the_system(error) and isinstance(error, (FileNotFoundError, PermissionError))

@@ -18,6 +18,7 @@ from stores.names import check_key, check_name, page_key
 from stores.patience import Budget, Patience, Patient
 from stores.rocksdb.database import Database
 from stores.rocksdb.directory import InUse
+from stores.rocksdb.engine import of_a_directory
 from stores.rocksdb.layout import PAGE, ROOT, scan
 from stores.rocksdb.sharing import Forked, enter, leave
 from stores.urls import parse_bool, parse_number, split_url, within
@@ -193,20 +194,18 @@ class RocksDBStore(Store):
     # Life
 
     def _call(self, call: str, action: Callable[[Database], T]) -> T:
-        caller = threading.get_ident()
+        caller = self, threading.get_ident()
         try:
             try:
                 return action(self._patient.call(call, lambda _: self._enter(call, caller)))
             finally:
-                leave(self._directory, caller)
-        except StoreError:
-            raise
+                leave(caller)
         except Exception as error:
-            if type(error) is not Exception and not isinstance(error, OSError):
-                raise  # rocksdict raises plain exceptions; anything else is a mistake of ours
+            if not of_a_directory(error):
+                raise
             raise self._explained(call, str(error)) from error
 
-    def _enter(self, call: str, caller: int) -> Database:
+    def _enter(self, call: str, caller: object) -> Database:
         return enter(
             self._directory, self._create, self._direct, (self, caller), lambda: self._check_open(call)
         )
@@ -226,8 +225,10 @@ class RocksDBStore(Store):
 
     def _close(self) -> None:
         try:
-            leave(self._directory, self, threading.get_ident())
+            leave(self, (self, threading.get_ident()))
         except Exception as error:  # of what was put since the last root, nothing counted yet
+            if not of_a_directory(error):
+                raise
             raise self._explained("close", str(error)) from error
 
 

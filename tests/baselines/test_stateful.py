@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from baselines.tiny import ALGORITHMS, ArgMax, Brittle, Concat, Matrices, fold
+from chance import examples, seeds
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -251,7 +252,7 @@ def distance(cell: Any, other: Any) -> int:
 
 
 TestWindows = Windows.TestCase
-TestWindows.settings = settings(max_examples=80, stateful_step_count=50)
+TestWindows.settings = settings(max_examples=examples(80), stateful_step_count=50)
 
 
 class OutOfTurn(RuleBasedStateMachine):
@@ -330,11 +331,11 @@ class OutOfTurn(RuleBasedStateMachine):
 
 
 TestOutOfTurn = OutOfTurn.TestCase
-TestOutOfTurn.settings = settings(max_examples=80, stateful_step_count=50)
+TestOutOfTurn.settings = settings(max_examples=examples(80), stateful_step_count=50)
 
 
 @pytest.mark.parametrize("label", [*ALGORITHMS, "SubtractOnEvict"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_long_windows_that_grow_and_shrink(label: str, seed: int) -> None:
     """Over many chunks, against a prefix product: the window from i on is inverse(prefix i) ⊕ all."""
     chance = random.Random(seed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from chance import fresh
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -80,7 +80,7 @@ class Checkpoints(RuleBasedStateMachine):
     @initialize(retain=st.integers(1, 4))
     def start(self, retain: int) -> None:
         self.policy, self.algorithm = WINDOWS[self.kind]
-        self.name = f"state-{uuid.uuid4().hex}"
+        self.name = fresh("state")
         self.retain = retain
         self.monoid = monoids.Concat()
         self.state = State()
@@ -270,6 +270,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[Store]:
         yield store
 
 
+@pytest.mark.random
 @pytest.mark.parametrize("page_size", [2, 4, None])
 @pytest.mark.parametrize("kind", list(WINDOWS))
 def test_states(store: Store, kind: str, page_size: int | None) -> None:
@@ -296,7 +297,7 @@ def test_states(store: Store, kind: str, page_size: int | None) -> None:
     ids=lambda offset: ascii(offset)[:20],
 )  # fmt: skip
 def test_offsets_come_back_as_they_were(any_store: Store, offset: Any) -> None:
-    name = uuid.uuid4().hex
+    name = fresh()
     with AmortizedMTA(monoids.Sum(), store=any_store, name=name) as window:
         window.checkpoint(offset)
         window.push(1)
@@ -308,7 +309,7 @@ def test_offsets_come_back_as_they_were(any_store: Store, offset: Any) -> None:
 
 
 def test_an_offset_that_is_an_array(any_store: Store) -> None:
-    name, offset = uuid.uuid4().hex, np.arange(6, dtype=np.float32).reshape(2, 3)
+    name, offset = fresh(), np.arange(6, dtype=np.float32).reshape(2, 3)
     with AmortizedMTA(monoids.Sum(), store=any_store, name=name) as window:
         window.checkpoint(offset)
     with AmortizedMTA.restore(any_store, name, monoids.Sum()) as window:
@@ -328,7 +329,7 @@ def test_an_offset_that_cannot_be_kept_changes_nothing() -> None:
 
 @pytest.mark.parametrize("policy", [None, policies.CountWindow(5), policies.TimeWindow(5)])
 def test_an_empty_window(any_store: Store, policy: Policy | None) -> None:
-    name = uuid.uuid4().hex
+    name = fresh()
     with AmortizedMTA(monoids.Max(), policy, store=any_store, name=name, page_size=2) as window:
         window.checkpoint(offset="never filled")
     with AmortizedMTA.restore(any_store, name, monoids.Max(), policy) as window:
@@ -363,7 +364,7 @@ def test_not_found(any_store: Store) -> None:
 
 
 def test_a_new_window_does_not_overwrite_checkpoints(any_store: Store) -> None:
-    name = uuid.uuid4().hex
+    name = fresh()
     with AmortizedMTA(monoids.Sum(), store=any_store, name=name) as window:
         window.push(1)
         window.checkpoint()

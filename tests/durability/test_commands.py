@@ -117,7 +117,9 @@ def test_verify(url: str) -> None:
     assert found["recomputed"] > 100
     named = json.loads(mta("verify", "--json", url, NAME, "--monoid", repr(FIELDS)))
     assert named == found
-    assert "there is nothing to verify" in mta("verify", url, "dead")
+    unchecked = run("verify", url, "dead")
+    assert (unchecked.returncode, "nothing is wrong\n" in unchecked.stdout) == (2, False)
+    assert "not checked: the window, which has no checkpoint yet" in unchecked.stdout
     assert "nothing is wrong" in mta("verify", url, "empty")
     error = mta("verify", url, NAME, "--monoid", "Max('t')", code=2)
     assert "not Max('t')" in error
@@ -262,7 +264,10 @@ def test_a_terminal_obeys_nothing_of_what_a_store_says(evil: str, flags: list[st
     else:
         assert SAFE in out
         assert "for ever" in out
-    assert "nothing is wrong\n" in mta("verify", evil, EVIL)
+    verified = run("verify", evil, EVIL)
+    assert (verified.returncode, verified.stderr) == (2, "")  # its monoid is none of the catalogue
+    assert verified.stdout.endswith("nothing is wrong of what was checked; something was not\n")
+    assert verified.stdout.replace("\n", "").isprintable()
 
 
 def test_any_stdout_will_do(evil: str) -> None:
@@ -339,7 +344,7 @@ def test_a_monoid_of_somebody_elses_is_not_computed_again() -> None:
         report = verify(store, "w")
         assert report.ok
         assert report.monoid is None
-        assert report.notes
+        assert report.unchecked
 
 
 @pytest.mark.redis

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import re
-import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
 import servers
+from chance import fresh
 
 from mta import AmortizedMTA, LogMTA, monoids, policies
 from mta.durability.coding import decode_root
@@ -31,7 +31,7 @@ def named(store: Store, name: str) -> set[str]:
 @pytest.mark.parametrize("kind", [AmortizedMTA, LogMTA])
 def test_pages_written_after_going_back_go_with_the_window(any_store: Store, kind: Any) -> None:
     """Retained versions name pages of the same numbers, which are others."""
-    name = f"back-{uuid.uuid4().hex}"
+    name = fresh("back")
     with kind(monoids.Sum(), POLICY, store=any_store, name=name, page_size=4) as window:
         for _ in range(3):
             window.extend(range(200))

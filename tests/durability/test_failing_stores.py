@@ -7,8 +7,6 @@ import resource
 import subprocess
 import sys
 import threading
-import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +16,7 @@ import numpy as np
 import pytest
 import redis
 import servers
+from chance import fresh
 from proxy import Proxy, Spoil, cut, cut_in_the_middle, delay, dribble, duplicate, proxy
 
 from mta import AmortizedMTA, Fenced, PageError, PagesLost, WindowError, WindowNotFound, monoids, policies
@@ -197,8 +196,7 @@ def _work(line: Proxy, store: Store, switch: Callable[[bool], None]) -> None:
     window, number, committed = window_of(store), 0, 0
     window.checkpoint(offset=0)
     switch(True)
-    deadline = time.monotonic() + 6
-    while number < 2500 and time.monotonic() < deadline:
+    while number < 600:
         try:
             assert window.push(number) == total(number)
             number += 1
@@ -214,7 +212,6 @@ def _work(line: Proxy, store: Store, switch: Callable[[bool], None]) -> None:
             committed = number = window.offset
             switch(True)
     line.requests = line.replies = _clean
-    assert number > 200
     window._tree.forest.pages.close()
     with restored(store) as window:
         assert window.offset >= committed
@@ -332,7 +329,7 @@ def test_rocksdb_on_a_disk_without_room(tmp_path: Path) -> None:
         [sys.executable, "-c", PROGRAM, str(tmp_path / "db")],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=1800,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -409,6 +406,6 @@ def test_rocksdb_on_a_disk_that_cannot_be_written(small_disk: Path) -> None:
         pytest.raises(StoreFull, match="cannot be written"),
     ):
         restored(store)
-    name = uuid.uuid4().hex
+    name = fresh()
     with pytest.raises((StoreFull, StoreError)), open_store(f"rocksdb://{small_disk}/{name}") as store:
         store.read_root("w")

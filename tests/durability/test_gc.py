@@ -6,11 +6,11 @@ import os
 import subprocess
 import sys
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
+from chance import fresh
 
 from mta import AmortizedMTA, Fenced, PagesLost, WindowExists, WindowNotFound, monoids, policies
 from mta.durability.attempts import AttemptHold
@@ -28,7 +28,7 @@ POLICY = policies.CountWindow(100)
 
 @pytest.fixture
 def name() -> Iterator[str]:
-    return f"gc-{uuid.uuid4().hex}"
+    return fresh("gc")
 
 
 def new(store: Store, name: str, *, lease: float | None = None) -> MonoidTreeAggregator:

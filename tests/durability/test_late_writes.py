@@ -8,8 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import servers
+from chance import fresh, seeds
 from proxy import proxy
 
 from mta import AmortizedMTA, LogMTA, monoids, policies
@@ -36,7 +36,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 @pytest.fixture
 def name() -> str:
-    return f"late-{uuid.uuid4().hex}"
+    return fresh("late")
 
 
 def text_of(store: Store, name: str, policy: policies.Policy) -> str:
@@ -80,7 +80,7 @@ def test_pages_of_a_batch_that_failed_come_late(any_store: Store, name: str, kin
     fails = False
 
     def fails_when_pages_are_on_their_way(call: str, _: int) -> bool:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 300
         while fails and call == "get_many" and not slow.waiting and time.monotonic() < deadline:
             time.sleep(0.001)
         return fails and call == "get_many"
@@ -120,7 +120,7 @@ def test_pages_of_a_batch_that_failed_come_late(any_store: Store, name: str, kin
 
 
 @pytest.mark.parametrize("page_size", [2, 4, 256, None])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_at_random(page_size: int | None, seed: int) -> None:
     rng = random.Random(f"{page_size} {seed}")
     batch = 700 if page_size == 256 else 3000 if page_size is None else 40
@@ -199,7 +199,7 @@ class Late:
         self.text = after
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_attempts_at_random(seed: int) -> None:
     """Micro-batches whose attempts fail, are killed, and come again, one after the other."""
     rng = random.Random(seed)
@@ -279,6 +279,14 @@ def test_serial_numbers_of_parts_are_given_once() -> None:
 # -- real connections ---------------------------------------------------------------------------------------
 
 
+def persist(call: Callable[[], object]) -> None:
+    """A store of so little patience may fail on a machine with much to do: then the call has not happened."""
+    while True:
+        with suppress(StoreUnavailable):
+            call()
+            return
+
+
 @pytest.mark.redis
 @pytest.mark.parametrize("page_size", [16, 256])
 def test_a_line_that_delivers_late(redis_server: servers.RedisServer, name: str, page_size: int) -> None:
@@ -303,12 +311,12 @@ def test_a_line_that_delivers_late(redis_server: servers.RedisServer, name: str,
                     with suppress(StoreUnavailable):
                         window.checkpoint()
                     line.hold = False
-                    window.slide(items)
+                    persist(lambda: window.slide(items))  # noqa: B023
                     text = (text + "".join(items))[-span:]
-                window.checkpoint()
+                persist(window.checkpoint)
                 line.deliver()
                 assert verify(direct, name).problems == []
-            window.close()
+            persist(window.close)
         assert line.delivered
         assert text_of(direct, name, policy) == text
 
@@ -329,7 +337,7 @@ def test_a_network_that_drops_packets_for_a_while(tmp_path: Path) -> None:
         pytest.skip("this machine allows no network namespaces")
     done = subprocess.run(
         [*inside, sys.executable, str(OUTAGE), str(tmp_path)],
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=1800, check=False,
         # the packages before the tests, which have folders of the same names
         env={**os.environ, "PYTHONPATH": f"{TESTS.parent}{os.pathsep}{TESTS}"},
     )  # fmt: skip

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from chance import fresh
 
 from mta import AmortizedMTA, Fenced, monoids, policies
 from mta.durability import leases
@@ -15,7 +16,8 @@ from mta.durability.attempts import AttemptHold
 from mta.durability.coding import decode_root
 from mta.durability.operations import collect, verify
 from mta.window import MonoidTreeAggregator
-from stores import Store, open_store, pages_of
+from stores import Store, StoreUnavailable, WrapperStore, open_store, pages_of
+from stores.patience import Patience, at_most
 from stores.testing import FaultyStore
 
 LEASE = 0.6
@@ -24,7 +26,7 @@ POLICY = policies.CountWindow(1000)
 
 @pytest.fixture
 def name() -> str:
-    return f"lease-{uuid.uuid4().hex}"
+    return fresh("lease")
 
 
 def leased(store: Store, name: str, lease: float = LEASE) -> MonoidTreeAggregator:
@@ -39,7 +41,7 @@ def lease_of(store: Store, name: str) -> float:
     return lease
 
 
-def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
+def until(condition: Callable[[], object], seconds: float = 300.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
@@ -166,6 +168,166 @@ def test_a_host_whose_clock_is_ahead_removes_nothing(
             assert abs(elsewhere.now() - now()) < 60
             assert not [each for each in collect(elsewhere) if each.name == name]
         assert verify(store, name).problems == []
+
+
+class HangingStore(WrapperStore):
+    """Its calls of some windows' roots wait for an event; its clock is the test's."""
+
+    def __init__(self, inner: Store, clock: Clock, hangs: Callable[[str], bool] = lambda _: True) -> None:
+        super().__init__(inner)
+        self.clock, self.hangs = clock, hangs
+        self.answers = threading.Event()
+        self.answers.set()
+        self.waiting = 0
+
+    def now(self) -> float:
+        return self.clock.time
+
+    def _swap_root(self, name: str, data: bytes, expected_token: Any) -> Any:
+        if not self.answers.is_set() and self.hangs(name):
+            self.waiting += 1
+            self.answers.wait(60)
+            raise StoreUnavailable("the store hung")
+        return self.inner.swap_root(name, data, expected_token)
+
+
+class Clock:
+    """Of leases and stores; it goes on when the test says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.time = 1000.0
+        monkeypatch.setattr(leases, "now", lambda: self.time)
+
+    def go_on(self, seconds: float) -> None:
+        self.time += seconds
+        leases._keeper._changed.put(None)
+
+
+def test_a_store_that_hangs_keeps_no_other_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    with open_store("memory:") as one, open_store("memory:") as other:
+        hanging, well = HangingStore(one, clock), HangingStore(other, clock)
+        holds = [leased(hanging, f"hanging-{number}", lease=30) for number in range(3 * leases.MOST)]
+        window = leased(well, "well", lease=30)
+        for each in (*holds, window):
+            each.extend(range(600))
+            each.checkpoint()
+        hanging.answers.clear()
+        for _ in range(6):
+            before = lease_of(other, "well")
+            clock.go_on(11)
+            until(lambda before=before: lease_of(other, "well") > before)
+            collect(well, grace=0)
+        assert hanging.waiting
+        assert verify(other, "well").problems == []
+        window.checkpoint()
+        hanging.answers.set()
+        for each in (*holds, window):
+            each.close()
+
+
+def test_windows_that_hang_keep_no_others_of_their_store_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where one server of many is gone: those of it that failed once have half of the threads."""
+    clock = Clock(monkeypatch)
+    with open_store("memory:") as inner:
+        store = HangingStore(inner, clock, lambda name: name.startswith("gone"))
+        gone = [leased(store, f"gone-{number}", lease=30) for number in range(leases.MOST - 1)]
+        well = [leased(store, f"well-{number}", lease=30) for number in range(3 * leases.MOST)]
+        for each in (*gone, *well):
+            each.extend(range(600))
+            each.checkpoint()
+        store.answers.clear()
+        for round in range(4):
+            before = {each.name: lease_of(inner, each.name) for each in well}
+            clock.go_on(11)
+            until(lambda before=before: all(lease_of(inner, name) > then for name, then in before.items()))
+            collect(store, grace=0)
+            if round == 1:  # they fail, are tried again, and have half of the threads from then on
+                store.answers.set()
+                until(lambda: any(turn.failed for turn in leases._keeper._kept.values()))
+                store.answers.clear()
+        for each in well:
+            assert verify(inner, each.name).problems == []
+        store.answers.set()
+        for each in (*gone, *well):
+            each.close()
+
+
+def test_a_window_whose_writer_is_at_its_root_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    with open_store("memory:") as inner:
+        store = HangingStore(inner, clock)
+        windows = [leased(store, f"window-{number}", lease=30) for number in range(leases.MOST + 2)]
+        for window in windows:
+            window.extend(range(600))
+            window.checkpoint()
+        *busy, free = windows
+        holds: dict[str, Any] = {hold._name: hold for hold in list(leases._keeper._kept)}  # type: ignore[attr-defined]
+        locks = [holds[window.name]._lock for window in busy]
+        for lock in locks:
+            lock.acquire()
+        before = lease_of(inner, free.name)
+        clock.go_on(11)
+        until(lambda: lease_of(inner, free.name) > before)
+        for lock in locks:
+            lock.release()
+        clock.go_on(2)
+        until(lambda: all(lease_of(inner, window.name) > before for window in busy))
+        for window in windows:
+            window.close()
+
+
+def test_where_no_thread_can_start_leases_are_renewed_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    with open_store("memory:") as inner:
+        store = HangingStore(inner, clock)
+        windows = [leased(store, f"window-{number}", lease=30) for number in range(5)]
+        for window in windows:
+            window.extend(range(600))
+            window.checkpoint()
+
+        def none_left(*_: object) -> None:
+            raise RuntimeError("can't start new thread")
+
+        monkeypatch.setattr(leases._thread, "start_new_thread", none_left)
+        before = lease_of(inner, windows[0].name)
+        clock.go_on(11)
+        until(lambda: all(lease_of(inner, window.name) > before for window in windows))
+        monkeypatch.undo()
+        for window in windows:
+            window.close()
+
+
+def test_an_error_that_nobody_expects_ends_no_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    with open_store("memory:") as inner:
+        store = HangingStore(inner, clock)
+        with leased(store, "window", lease=30) as window:
+            window.extend(range(600))
+            window.checkpoint()
+            before, tried = lease_of(inner, "window"), threading.Event()
+
+            def wrong(*_: object) -> Any:
+                tried.set()
+                raise LookupError
+
+            store._swap_root = wrong  # type: ignore[method-assign]
+            clock.go_on(11)
+            assert tried.wait(60)
+            del store._swap_root
+            until(lambda: clock.go_on(2) is None and lease_of(inner, "window") > before)
+
+
+def test_a_renewal_is_no_more_patient_than_the_lease() -> None:
+    patience = Patience(3600.0)
+    with at_most(5.0):
+        assert patience.budget().left <= 5.0
+        with at_most(60.0):
+            assert patience.budget().left <= 5.0
+        assert Patience(0.01).budget().left <= 0.01
+    with at_most(-1.0):
+        assert patience.budget().left == 0.0
+    assert patience.budget().left > 3000
 
 
 @pytest.fixture(autouse=True)

@@ -30,7 +30,7 @@ def soak(url: str, tmp_path: Path, *, code: int = 0) -> dict[str, Any]:
         str(file),
         url,
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)
     assert done.returncode == code, done.stdout + done.stderr
     record: dict[str, Any] = json.loads(file.read_text())
     return record
@@ -39,8 +39,8 @@ def soak(url: str, tmp_path: Path, *, code: int = 0) -> dict[str, Any]:
 @pytest.fixture(
     params=[
         "rocksdb",
-        pytest.param("redis", marks=pytest.mark.redis),
-        pytest.param("couchbase", marks=pytest.mark.couchbase),
+        pytest.param("redis", marks=[pytest.mark.redis, pytest.mark.long]),
+        pytest.param("couchbase", marks=[pytest.mark.couchbase, pytest.mark.long]),
     ]
 )
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
@@ -73,7 +73,7 @@ def test_soak_finds_a_store_that_loses_pages(tmp_path: Path) -> None:
         f"sys.exit(main(['soak', '--kills', '60', '--seed', '7', 'rocksdb://{tmp_path}/db']))\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=1800, check=False
     )
     assert done.returncode == 1, done.stdout + done.stderr
     assert "PagesLost" in done.stdout
@@ -81,6 +81,6 @@ def test_soak_finds_a_store_that_loses_pages(tmp_path: Path) -> None:
 
 def test_soak_in_memory_is_refused() -> None:
     command = [sys.executable, "-m", "mta", "soak", "memory:"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 2
     assert "dies with its process" in done.stderr

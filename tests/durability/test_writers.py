@@ -52,7 +52,7 @@ def held(store: Store) -> list[str]:
 
 def eventually(holds: Callable[[], bool]) -> bool:
     """What is done in the background will be done, however slow the machine."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not holds():
         if time.monotonic() > deadline:
             return False
@@ -82,7 +82,7 @@ class Gate(WrapperStore):
             return action()
         self.closed.discard(call)
         self.came.set()
-        assert self.let_through.wait(60)
+        assert self.let_through.wait(300)
         found = action()
         self.done.set()
         return found
@@ -160,7 +160,7 @@ def test_pages_whose_writing_had_no_answer_are_not_left(store: Store, rows: int)
 def test_a_page_that_takes_the_place_of_one_under_way_is_written(store: Store, kind: Any) -> None:
     """A batch fails while its pages are being written, and other rows come in their numbers."""
     down = False
-    gate = Gate(FaultyStore(store, lambda call, _: down and call == "get_many" and gate.came.wait(60)))
+    gate = Gate(FaultyStore(store, lambda call, _: down and call == "get_many" and gate.came.wait(300)))
     window = kind(monoids.Sum(), policies.CountWindow(5120), store=gate, name="w", page_size=256)
     rows, failing, others = VALUES[:5120], VALUES[6000:7024], VALUES[8000:9024]
     with window:
@@ -190,10 +190,10 @@ def test_a_write_that_is_under_way_is_waited_for(store: Store, end: str) -> None
     gate.closed.add("put_many")
     window = new(gate)
     window.extend(VALUES[:20])
-    assert gate.came.wait(60)
+    assert gate.came.wait(300)
     threading.Timer(0.2, gate.let_through.set).start()
     getattr(window, end)()
-    assert gate.done.wait(60)
+    assert gate.done.wait(300)
     if end == "checkpoint":
         assert counting.keys_written == len(held(store))
         window.close()

@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from chance import seeds
 
 from mta.monoids import LongestIncreasingRun, LongestRun
 from mta.monoids.laws import fold, running
@@ -29,7 +30,7 @@ def test_example():
     assert run.lower(run.lift(9)) == LongestRun(0, 0, 0, 1)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 @pytest.mark.parametrize("timed", [False, True])
 def test_against_brute_force(seed, timed):
     rng = random.Random(seed)

@@ -6,13 +6,13 @@ import datetime
 import math
 import operator
 import re
-import uuid
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
+from chance import fresh
 from reference import ALGORITHMS, Definition, check_window, four_fields, matrices, object_fields, same
 
 from mta import (
@@ -470,7 +470,7 @@ def test_bad_names_are_refused_before_anything(kind: Any, name: Any) -> None:
 
 @pytest.mark.parametrize("odd", ODD_NAMES, ids=ODD_IDS)
 def test_odd_names_work_on_every_store(any_store: Store, odd: str) -> None:
-    name = odd if len(odd) > 190 else f"{odd}{uuid.uuid4().hex[:8]}"
+    name = odd if len(odd) > 190 else f"{odd}{fresh()[-8:]}"
     with AmortizedMTA(monoids.Concat(), CountWindow(40), store=any_store, name=name, page_size=2) as window:
         results = window.slide([f"{i}." for i in range(100)])
         window._tree.forest.pages.flush(window._tree.tail)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from chance import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import SUBJECTS, fold, same
@@ -22,7 +23,7 @@ def firsts_of(chance: Any, count: int, width: int) -> Any:
 
 
 @pytest.mark.parametrize("name", SUBJECTS)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     count=st.integers(1, 200),
     width=st.sampled_from([0, 1, 3, SHORT_WINDOW - 1, SHORT_WINDOW, 60, 500]),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mta import AmortizedMTA, LogMTA, monoids
-from mta.policies import CountWindow, OlderThanLongestRun, OlderThanMaximum, TimeWindow, While
+from mta.policies import CountWindow, OlderThanLongestRun, OlderThanMaximum, SumWindow, TimeWindow, While
 
 #: a push of Log MTA combines at most LOG · log2(n) times, on average
 LOG = 2.0
@@ -165,6 +165,35 @@ def test_amortized_is_constant_under_a_predicate(n: int, page_size: int | None) 
     assert mean <= CONSTANT + (5 if page_size in (2, 4) else 2.1)
 
 
+@pytest.mark.parametrize("page_size", [2, 4, 64, 1024])
+@pytest.mark.parametrize("n", [1 << 10, 1 << 13, 3000])
+def test_a_window_by_its_sum_is_constant(n: int, page_size: int) -> None:
+    """One for R1, two for what the next evictions leave, one for the total, one for the forest.
+
+    Where a page ends the forest is searched, which is every other push in pages of two.
+    """
+    counter = Counter()
+    window = AmortizedMTA(counter.monoid, SumWindow(n), page_size=page_size)
+    window.extend([1] * n)
+    window.push(1)
+    calls = counter.during(lambda: [window.push(1) for _ in range(3 * n)])
+    assert len(window) == n
+    most = 2 * math.log2(n) if page_size < 64 else 5
+    assert calls <= (CONSTANT + most) * 3 * n
+
+
+@pytest.mark.parametrize("page_size", [2, 4, 64, 1024])
+@pytest.mark.parametrize("n", [1 << 10, 3000])
+def test_a_log_window_by_its_sum_is_logarithmic(n: int, page_size: int) -> None:
+    counter = Counter()
+    window = LogMTA(counter.monoid, SumWindow(n), page_size=page_size)
+    window.extend([1] * n)
+    window.push(1)
+    calls = counter.during(lambda: [window.push(1) for _ in range(2 * n)])
+    assert len(window) == n
+    assert calls <= 2 * LOG * math.log2(n) * 2 * n + 2 * page_size * math.ceil(math.log(n, page_size))
+
+
 @pytest.mark.parametrize("page_size", [2, 4, None])
 @pytest.mark.parametrize("n", [1 << 10, 3000])
 def test_log_is_logarithmic_under_a_predicate(n: int, page_size: int | None) -> None:
@@ -302,3 +331,16 @@ def test_a_search_makes_no_columns_of_the_rest_of_a_page_that_is_not_full(kind: 
         searches += before - len(window) > 16
     assert searches > 100
     assert gathered <= 2 * pushes
+
+
+@pytest.mark.parametrize("kind", [LogMTA, AmortizedMTA])
+@pytest.mark.parametrize("page_size", [2, 4, None])
+@pytest.mark.parametrize("rows", [1, 10, 600])
+def test_a_query_after_a_batch_combines_nothing(kind: Any, page_size: int | None, rows: int) -> None:
+    """The last row's result is that of the window."""
+    counter = Counter()
+    window = kind(counter.monoid, CountWindow(1000), page_size=page_size)
+    window.extend([1] * 1000)
+    last = window.slide([2] * rows)[-1]
+    assert counter.during(window.query) == 0
+    assert window.query() == last

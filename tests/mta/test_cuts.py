@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from chance import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -68,7 +69,7 @@ def firsts_of(times: list[Any], span: Any, closed: str) -> list[int]:
     return heads
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(TIMES, SPANS, CLOSED)
 @example([0.0, 1.0, 1e17, 2e17], 1, "right")
 @example([1.7e9, 1.7e9], 1e-9, "right")
@@ -113,7 +114,7 @@ def texts() -> monoids.Monoid:
     return monoids.from_function(lambda a, b: a + b, (), lift=lambda n: (n,), name="end to end")
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(st.one_of(WHOLE, REAL), min_size=1, max_size=12).map(sorted), SPANS, CLOSED)
 def test_whole_and_real_times_in_one_window(times: list[Any], span: Any, closed: str) -> None:
     policy = TimeWindow(span, closed)  # type: ignore[arg-type]

@@ -23,10 +23,11 @@ STREAM = 3 << 21
 def resident(url: str, elements: int) -> int:
     """Bytes in the memory of a process that slides a window of so many elements over a store."""
     command = [sys.executable, str(SCRIPT), url, str(elements), str(STREAM)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
     return int(done.stdout)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["rocksdb", pytest.param("redis", marks=pytest.mark.redis)])
 def test_memory_does_not_grow_with_the_window(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path

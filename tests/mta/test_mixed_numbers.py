@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from chance import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import rows_of
@@ -72,7 +73,7 @@ def check_all(make: Any, elements: list[Any], wanted: list[Any], width: int) -> 
 
 
 @pytest.mark.parametrize("label", CASES)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(numbers=NUMBERS, width=st.integers(1, 30))
 def test_numbers_are_kept(label: str, numbers: list[Any], width: int) -> None:
     make, of = CASES[label]
@@ -81,7 +82,7 @@ def test_numbers_are_kept(label: str, numbers: list[Any], width: int) -> None:
 
 
 @pytest.mark.parametrize("label", ARGUMENTS)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(numbers=NUMBERS, arguments=NUMBERS, width=st.integers(1, 30))
 def test_arguments_are_kept(label: str, numbers: list[Any], arguments: list[Any], width: int) -> None:
     make, of = ARGUMENTS[label]
@@ -100,7 +101,7 @@ def test_columns_hold_what_was_put_in(some: list[Any], others: list[Any]) -> Non
     assert (a.dtype, a.tolist(), b.tolist()) == (b.dtype, some, others)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(NUMBERS, st.integers(1, 30))
 def test_folds_of_groups(numbers: list[Any], width: int) -> None:
     layout = layout_of(monoids.Max())

@@ -252,7 +252,7 @@ thread.join()
 def test_the_deepest_is_read_on_a_small_stack() -> None:
     """In a process of its own, since it is the process that would end."""
     done = subprocess.run(
-        [sys.executable, "-c", SMALL_STACK], check=False, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", SMALL_STACK], check=False, capture_output=True, text=True, timeout=600
     )
     assert (done.returncode, done.stdout) == (0, "read\n"), done.stderr
 

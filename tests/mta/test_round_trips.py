@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import random
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from chance import fresh
 from reference import matrices
 
 from mta import AmortizedMTA, LogMTA, monoids
@@ -40,7 +40,7 @@ class Filled:
         self.values = np.random.default_rng(n).integers(-1000, 1000, n)
         self.times = np.arange(n) * gap
         self.window = AmortizedMTA(
-            monoids.Max(), policy, store=store, name=f"trips-{uuid.uuid4().hex}", page_size=page_size
+            monoids.Max(), policy, store=store, name=fresh("trips"), page_size=page_size
         )
         self.window.extend(self.values, self.times)
         self.window._tree.forest.pages.flush(self.window._tree.tail)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-import uuid
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+from chance import examples, fresh
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -74,7 +74,7 @@ class Windows(RuleBasedStateMachine):
                     self.subject.make(),
                     policy,
                     store=self.store,
-                    name=None if self.store is None else f"stateful-{uuid.uuid4().hex}",
+                    name=None if self.store is None else fresh("stateful"),
                     page_size=size,
                 )
 
@@ -220,11 +220,11 @@ class Windows(RuleBasedStateMachine):
             check_window(window, self.model, label)
 
 
-def run(machine: Any, examples: int, steps: int = 50) -> None:
+def run(machine: Any, times: int, steps: int = 50) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=examples,
+            max_examples=times,
             stateful_step_count=steps,
             suppress_health_check=list(HealthCheck),
             deadline=None,
@@ -232,21 +232,23 @@ def run(machine: Any, examples: int, steps: int = 50) -> None:
     )
 
 
+@pytest.mark.random
 def test_windows_in_memory() -> None:
     run(Windows, 3 * settings().max_examples)
 
 
+@pytest.mark.random
 @pytest.mark.parametrize("page_sizes", [(2,), (4, None)], ids=str)
 def test_windows_in_a_store(any_store: Store, page_sizes: tuple[int | None, ...]) -> None:
-    examples = settings().max_examples
+    usual = settings().max_examples
     local = any_store.url.startswith("memory:")
-    run(partial(Windows, any_store, page_sizes), examples if local else examples // 3)
+    run(partial(Windows, any_store, page_sizes), usual if local else usual // 3)
 
 
 @pytest.mark.parametrize("size", PAGE_SIZES)
 @pytest.mark.parametrize("kind", ALGORITHMS.values(), ids=ALGORITHMS)
 @pytest.mark.parametrize("name", SUBJECTS)
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(data=st.data())
 def test_push_equals_slide_equals_extend_and_query(name: str, kind: Any, size: int | None, data: Any) -> None:
     subject = SUBJECTS[name]
@@ -297,7 +299,7 @@ BULK = {
 @pytest.mark.parametrize("stored", [False, True], ids=["local", "stored"])
 @pytest.mark.parametrize("kind", ALGORITHMS.values(), ids=ALGORITHMS)
 @pytest.mark.parametrize("name", BULK)
-@settings(max_examples=4)
+@settings(max_examples=examples(4))
 @given(seed=st.integers(0, 2**32), dense=st.booleans(), data=st.data())
 def test_large_pages_in_bulk(name: str, kind: Any, stored: bool, seed: int, dense: bool, data: Any) -> None:
     """Tens of thousands of elements through pages of the default size."""

@@ -7,6 +7,7 @@ from functools import reduce
 from typing import Any
 
 import pytest
+from chance import seeds
 
 from mta import AmortizedMTA, LogMTA, monoids, policies
 from mta.window import MonoidTreeAggregator
@@ -29,7 +30,7 @@ def kept(held: list[Any], most: int) -> list[Any]:
 
 @pytest.mark.parametrize("kind", [AmortizedMTA, LogMTA])
 @pytest.mark.parametrize("page_size", [2, 4, 16, None])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_pushes_after_a_restore(kind: type[MonoidTreeAggregator], page_size: int | None, seed: int) -> None:
     rng = random.Random(seed)
     most = rng.choice([3, 20, 60])

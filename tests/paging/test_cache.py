@@ -88,7 +88,7 @@ def test_who_needs_a_page_that_is_on_its_way_waits_for_it() -> None:
 
         def _around(self, call, action):  # type: ignore[no-untyped-def]
             if call == "get_many" and threading.current_thread() is not threading.main_thread():
-                assert self.opened.wait(60)
+                assert self.opened.wait(300)
             return action()
 
     with Gate(open_store("memory:")) as store:

@@ -44,7 +44,7 @@ def step(slicer: Slicer, number: int) -> list[Any]:
     return [[r.query, r.start, r.end, r.value, r.is_update] for r in results]
 
 
-def write(url: str, name: str, out: str, events: int) -> None:
+def write(url: str, name: str, out: str, events: int, last: bool) -> None:
     with open_store(url) as store:
         try:
             slicer = Slicer.restore(store, name, KIND, local=8)
@@ -55,6 +55,8 @@ def write(url: str, name: str, out: str, events: int) -> None:
                 print(json.dumps([number, step(slicer, number)]), file=lines, flush=True)
                 if number % 3 == 2:
                     slicer.checkpoint(number + 1)
+            if not last:
+                signal.pause()  # it is to be killed, however fast it was
             slicer.checkpoint(events)
             print(json.dumps("end"), file=lines)
 
@@ -63,18 +65,20 @@ def kill(url: str, kills: int, events: int) -> tuple[int, int]:
     """Kills so many writers, and lets the last one end; returns how many were killed and lines compared."""
     twin = Slicer(KIND, QUERIES, lateness=LATENESS)
     expected = [json.loads(json.dumps(step(twin, number))) for number in range(events)]
-    killed, name = 0, f"killed-{uuid4().hex}"
+    killed, name, chance = 0, f"killed-{uuid4().hex}", random.Random(kills)
     with tempfile.TemporaryDirectory() as directory:
         out = Path(directory, "results")
         out.touch()
         arguments = ["--name", name, "--write", str(out), "--events", str(events), url]
         while True:
-            with subprocess.Popen([sys.executable, __file__, *arguments]) as writer:
+            last = ["--last"] if killed == kills else []
+            with subprocess.Popen([sys.executable, __file__, *arguments, *last]) as writer:
                 before = out.stat().st_size
-                while out.stat().st_size == before and writer.poll() is None:
+                written = len(out.read_text().splitlines())
+                while out.stat().st_size == before and written < events and writer.poll() is None:
                     time.sleep(0.01)
                 if killed < kills:
-                    time.sleep(random.random() * 0.15)
+                    time.sleep(chance.random() * 0.15)
                     writer.kill()
                     writer.wait()
                 elif writer.wait():
@@ -100,9 +104,10 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=0)
     parser.add_argument("--write", help=argparse.SUPPRESS)
     parser.add_argument("--name", help=argparse.SUPPRESS)
+    parser.add_argument("--last", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.write:
-        write(arguments.url, arguments.name, arguments.write, arguments.events)
+        write(arguments.url, arguments.name, arguments.write, arguments.events, arguments.last)
         return
     events = arguments.events or 60 * arguments.kills
     killed, lines = kill(arguments.url, arguments.kills, events)

@@ -5,6 +5,7 @@ Calls nothing of the package.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -54,14 +55,19 @@ Tuple = tuple[Any, int, Any]
 Window = tuple[Any, Any, Any, list[Tuple]]
 
 
-def windows(kind: Any, tuples: list[Tuple]) -> list[Window]:
-    """All windows that have a tuple. `tuples` are in the order of their times."""
+def spans_of(kind: Any) -> Callable[[Any], list[tuple[Any, Any]]]:
+    """The windows with known edges that hold a time."""
     if isinstance(kind, Tumbling):
-        kind = Spans(lambda time, k=kind: [_holding(time, k.length, k.offset)])
+        return lambda time: [_holding(time, kind.length, kind.offset)]
     if isinstance(kind, Sliding):
-        kind = Spans(lambda time, k=kind: _sliding(time, k))
-    if isinstance(kind, Spans):
-        spans = sorted({span for time, _, _ in tuples for span in kind.holding(time)})
+        return lambda time: _sliding(time, kind)
+    return kind.holding
+
+
+def windows(kind: Any, tuples: list[Tuple], ended: bool = False) -> list[Window]:
+    """All windows that have a tuple. `tuples` are in the order of their times."""
+    if isinstance(kind, (Tumbling, Sliding, Spans)):
+        spans = sorted({span for time, _, _ in tuples for span in spans_of(kind)(time)})
         return [(s, e, e, [each for each in tuples if s <= each[0] < e]) for s, e in spans]
     if isinstance(kind, CountSliding):
         starts = range(0, len(tuples) - kind.length + 1, kind.slide)
@@ -76,7 +82,7 @@ def windows(kind: Any, tuples: list[Tuple]) -> list[Window]:
         runs.append([one]) if new else runs[-1].append(one)
     if isinstance(kind, Session):
         return [(run[0][0], run[-1][0] + kind.gap, run[-1][0] + kind.gap, run) for run in runs]
-    ends = [run[0][0] for run in runs[1:]]
+    ends = [run[0][0] for run in runs[1:]] + [math.inf] * ended
     return [(run[0][0], end, end, run) for run, end in zip(runs, ends, strict=False)]
 
 
@@ -94,6 +100,174 @@ def _sliding(time: Any, kind: Sliding) -> list[tuple[Any, Any]]:
     return spans
 
 
+class EdgeQuery:
+    """Windows with known edges. Those that are over are never looked at again."""
+
+    def __init__(self, kind: Any, since: Any, kept: list[Tuple], horizon: Any) -> None:  # noqa: ARG002
+        self.kind, self.since = kind, since
+        self.tuples = [each for each in kept if each[0] >= since]
+        self.over = -math.inf
+        self.given: dict[Any, list[int]] = {}
+
+    def is_late(self, time: Any, horizon: Any) -> bool:
+        if time >= horizon:
+            return False
+        return time < self.since or all(end <= horizon for _, end in spans_of(self.kind)(time))
+
+    def keep(self, one: Tuple, late: bool) -> None:  # noqa: ARG002
+        """All tuples count, since those that are late are in no window that is given again."""
+        if one[0] >= self.since:
+            self.tuples.append(one)
+
+    def due(self, watermark: Any, horizon: Any) -> list[tuple[Any, ...]]:
+        found = []
+        for start, end, at, part in windows(self.kind, sorted(self.tuples)):
+            arrivals = [arrival for _, arrival, _ in part]
+            if self.over < end <= watermark and self.given.get((start, end)) != arrivals:
+                found.append((at, start, end, part, (start, end) in self.given))
+                self.given[start, end] = arrivals
+        self.over = horizon
+        return found
+
+
+class SessionQuery:
+    """Sessions, merged as tuples come. One that is over is closed for good, and what lies before its end."""
+
+    def __init__(self, kind: Session, since: Any, kept: list[Tuple], horizon: Any) -> None:
+        self.gap, self.since = kind.gap, since
+        runs = windows(kind, sorted(each for each in kept if each[0] >= since))
+        self.open: list[list[Tuple]] = [part for _, _, _, part in runs]
+        self.closed: list[list[Tuple]] = []
+        self.shut = -math.inf
+        self.given: dict[tuple[int, ...], bool] = {}
+        self.seen: set[int] = set()
+        self._close(horizon)
+
+    def _close(self, horizon: Any) -> None:
+        while self.open and self.open[0][-1][0] + self.gap < horizon:
+            self.shut = self.open[0][-1][0]
+            self.closed.append(self.open.pop(0))
+
+    def _near(self, time: Any) -> list[list[Tuple]]:
+        return [one for one in self.open if one[0][0] <= time + self.gap and time <= one[-1][0] + self.gap]
+
+    def is_late(self, time: Any, horizon: Any) -> bool:
+        if time >= horizon:
+            return False
+        if time < self.since or time <= self.shut:
+            return True
+        return time + self.gap < horizon and not self._near(time)
+
+    def keep(self, one: Tuple, late: bool) -> None:
+        if late:
+            self.shut = max(self.shut, one[0])
+            # of a query with history those that were over before it came are not given yet
+            for session in self.closed:
+                if session[0][0] <= one[0] <= session[-1][0]:
+                    session.append(one)
+                    session.sort()
+        elif one[0] >= self.since:
+            near = self._near(one[0])
+            merged = sorted([one, *(each for session in near for each in session)])
+            self.open = sorted([*(each for each in self.open if each not in near), merged])
+
+    def now(self) -> list[Window]:
+        ends = [part[-1][0] + self.gap for part in self.open]
+        return [(part[0][0], end, end, part) for part, end in zip(self.open, ends, strict=True)]
+
+    def due(self, watermark: Any, horizon: Any) -> list[tuple[Any, ...]]:
+        found = []
+        for part in [*self.closed, *self.open]:
+            arrivals = tuple(arrival for _, arrival, _ in part)
+            start, end = part[0][0], part[-1][0] + self.gap
+            if end < watermark and arrivals not in self.given:
+                found.append((end, start, end, part, not self.seen.isdisjoint(arrivals)))
+                self.given[arrivals] = True
+        self.seen.update(arrival for _, _, _, part, _ in found for _, arrival, _ in part)
+        self.closed = []
+        self._close(horizon)
+        self.closed = []
+        return found
+
+
+class CountQuery:
+    """Windows of so many tuples. Tuples in those that are over keep their numbers."""
+
+    def __init__(self, kind: CountSliding, since: Any, kept: list[Tuple], horizon: Any) -> None:  # noqa: ARG002
+        self.kind, self.since = kind, since
+        self.tuples = [each for each in kept if each[0] >= since]
+        #: windows that end by this number are over
+        self.over = 0
+        self.given: dict[int, list[int]] = {}
+
+    def is_late(self, time: Any, horizon: Any) -> bool:
+        if time >= horizon:
+            return False
+        first = next(s for s in itertools.count(0, self.kind.slide) if s + self.kind.length > self.over)
+        return time < self.since or sum(at <= time for at, _, _ in self.tuples) < first
+
+    def keep(self, one: Tuple, late: bool) -> None:
+        if not late and one[0] >= self.since:
+            self.tuples.append(one)
+
+    def due(self, watermark: Any, horizon: Any) -> list[tuple[Any, ...]]:
+        found = []
+        for start, end, at, part in windows(self.kind, sorted(self.tuples)):
+            arrivals = [arrival for _, arrival, _ in part]
+            if end > self.over and at <= watermark and self.given.get(start) != arrivals:
+                found.append((at, start, end, part, start in self.given))
+                self.given[start] = arrivals
+        self.over = sum(at <= horizon for at, _, _ in self.tuples)
+        return found
+
+
+class CutQuery:
+    """Windows that tuples open. One is over once the tuple that opens the next one is."""
+
+    def __init__(self, kind: Cut, since: Any, kept: list[Tuple], horizon: Any) -> None:  # noqa: ARG002
+        self.kind, self.since = kind, since
+        self.tuples = [each for each in kept if each[0] >= since]
+        self.any_over = False
+        self.given: dict[int, list[int]] = {}
+        self.seen: set[int] = set()
+
+    def is_late(self, time: Any, horizon: Any) -> bool:
+        if time >= horizon:
+            return False
+        return time < self.since or (self.any_over and time < min(self.tuples)[0])
+
+    def keep(self, one: Tuple, late: bool) -> None:
+        if not late and one[0] >= self.since:
+            self.tuples.append(one)
+
+    def due(self, watermark: Any, horizon: Any) -> list[tuple[Any, ...]]:
+        found, present = [], {}
+        ordered = sorted(self.tuples)
+        for start, end, at, part in windows(self.kind, ordered, watermark == math.inf):
+            arrivals = [arrival for _, arrival, _ in part]
+            if at <= watermark:
+                present[arrivals[0]] = arrivals
+                if self.given.get(arrivals[0]) != arrivals:
+                    found.append((at, start, end, part, not self.seen.isdisjoint(arrivals)))
+            if at <= horizon:
+                self.any_over = True
+                self.tuples = [each for each in self.tuples if each[1] not in arrivals]
+        # what became part of another window, and comes again, is given again
+        self.given = present
+        self.seen.update(arrival for arrivals in present.values() for arrival in arrivals)
+        return found
+
+
+QUERIES: dict[type, Any] = {
+    Tumbling: EdgeQuery,
+    Sliding: EdgeQuery,
+    Spans: EdgeQuery,
+    Session: SessionQuery,
+    CountSliding: CountQuery,
+    Cut: CutQuery,
+}
+
+
 @dataclass
 class Plain:
     """A slicer that keeps every tuple for ever and computes all anew at each watermark."""
@@ -101,50 +275,67 @@ class Plain:
     queries: dict[str, Any]
     result: Callable[[list[Any]], Any]
     lateness: Any
+    #: whether slices go to a store, which takes nothing that is further behind than the lateness
+    stored: bool = False
+    #: the lateness of queries that have their own
+    own: dict[str, Any] = field(default_factory=dict)
+    #: all that are kept, and those that are late, with the queries for which they are
     tuples: list[Tuple] = field(default_factory=list)
+    late: list[tuple[Any, Any, tuple[str, ...]]] = field(default_factory=list)
     late_dropped: int = 0
-    arrivals: int = 0
     time: Any = -math.inf
-    #: of each query, window -> arrivals, and all arrivals that were given
-    given: dict[str, dict[Any, list[int]]] = field(default_factory=dict)
-    seen: dict[str, set[int]] = field(default_factory=dict)
+    floor: Any = -math.inf
     #: of each query, the time from which on it sees tuples
     since: dict[str, Any] = field(default_factory=dict)
+    states: dict[str, Any] = field(default_factory=dict)
 
-    def insert(self, value: Any, time: Any) -> None:
-        if time < self.time - self.lateness:
+    def horizon(self, name: str) -> Any:
+        return self.time - self.own.get(name, self.lateness)
+
+    def _least(self) -> Any:
+        """The time before which slices may be in a store, which gets none back."""
+        self.floor = max(self.floor, min(map(self.horizon, self.queries), default=self.time - self.lateness))
+        return self.floor
+
+    def without(self, name: str) -> None:
+        for told in (self.queries, self.states, self.since, self.own):
+            told.pop(name, None)
+        if self.stored:
+            self._least()
+
+    def _begin(self) -> None:
+        for name, kind in self.queries.items():
+            if name not in self.states:
+                since = self.since.get(name, -math.inf)
+                self.states[name] = QUERIES[type(kind)](kind, since, self.tuples, self.horizon(name))
+
+    def insert(self, value: Any, time: Any) -> bool:
+        """Whether a query takes the tuple."""
+        self._begin()
+        least = min(map(self.horizon, self.queries), default=self.time - self.lateness)
+        least = self._least() if self.stored else least
+        late = [name for name, state in self.states.items() if state.is_late(time, self.horizon(name))]
+        if (self.stored or not self.queries or self.time == math.inf) and time < least:
+            late = list(self.queries)
+        names = tuple(name for name in self.queries if name in late)
+        if names:
+            self.late.append((value, time, names))
+        if len(names) == len(self.queries) and (names or time < least):
             self.late_dropped += 1
-            return
-        self.tuples.append((time, self.arrivals, value))
-        self.arrivals += 1
+            return False
+        one = (time, len(self.tuples), value)
+        self.tuples.append(one)
+        for name, state in self.states.items():
+            state.keep(one, name in late)
+        return True
 
     def watermark(self, time: Any) -> list[tuple[Any, ...]]:
+        self._begin()
         self.time = time
-        ordered = sorted(self.tuples, key=lambda each: each[:2])
+        self._least()
         found = []
-        for place, (name, kind) in enumerate(self.queries.items()):
-            given, seen = self.given.setdefault(name, {}), self.seen.setdefault(name, set())
-            mine = [each for each in ordered if each[0] >= self.since.get(name, -math.inf)]
-            news, present = [], set()
-            for start, end, at, part in windows(kind, mine):
-                arrivals = [arrival for _, arrival, _ in part]
-                which = start if isinstance(kind, CountSliding) else (start, end)
-                if isinstance(kind, Cut):
-                    which = arrivals[0]
-                if at > time:
-                    continue
-                present.add(which)
-                if given.get(which) == arrivals:
-                    continue
-                moving = isinstance(kind, (Session, Cut))
-                is_update = not seen.isdisjoint(arrivals) if moving else which in given
+        for place, name in enumerate(self.queries):
+            for at, start, end, part, is_update in self.states[name].due(time, self.horizon(name)):
                 value = self.result([value for _, _, value in part])
                 found.append(((at, place, start), (name, start, end, value, is_update)))
-                news.append((which, arrivals))
-            if isinstance(kind, Cut):  # what became part of another window, and comes again, is given again
-                for which in given.keys() - present:
-                    del given[which]
-            for which, arrivals in news:
-                given[which] = arrivals
-                seen.update(arrivals)
         return [result for _, result in sorted(found, key=lambda each: each[0])]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -92,7 +95,7 @@ CALLS: list[tuple[Callable[[Slicer], Any], type[Exception], str]] = [
     (lambda s: s.extend([1], np.array(["2020-01-01"], dtype="datetime64[s]")), TypeError, "dates"),
     (lambda s: s.extend(5, [20]), TypeError, "a sequence or an array"),
     (lambda s: s.watermark(4), OutOfOrderError, "watermark 4 is before 5"),
-    (lambda s: s.watermark(math.inf), ValueError, "finite"),
+    (lambda s: s.watermark(-math.inf), ValueError, "finite"),
     (lambda s: s.watermark("now"), TypeError, "'now'"),
     (lambda s: s.add("ten", Tumbling(5)), ValueError, "there is a query 'ten' already"),
     (lambda s: s.add("more", 5), TypeError, "a kind of windows"),
@@ -147,3 +150,46 @@ def test_field_names() -> None:
         slicer.extend({"x": [1]}, [1])
     slicer.extend({"x": [1, 2], "y": [1, 9]}, [1, 2])
     assert [(r.start, r.value) for r in slicer.watermark(5)] == [(1, 1)]
+
+
+@pytest.mark.parametrize("key", [date(2020, 1, 1), (1, date(2020, 1, 1)), Decimal(1), "\ud800"], ids=repr)
+def test_keys_that_no_dump_could_hold_are_refused_when_they_come(key: Any) -> None:
+    slicer = Slicer(monoids.Sum("n"), {"q": Tumbling(5)}, by="key")
+    slicer.insert({"n": 1, "key": "a"}, time=1)
+    for call in (
+        lambda: slicer.insert({"n": 1, "key": key}, time=2),
+        lambda: slicer.extend([{"n": 1, "key": "b"}, {"n": 1, "key": key}], [2, 3]),
+    ):
+        with pytest.raises(TypeError, match=r"could not be dumped; make text or a number of it"):
+            call()
+    assert (slicer.keys, slicer.slices) == (["a"], 1)
+    Slicer.load(slicer.dump(), monoids.Sum("n"), by="key")
+    assert [r.key for r in slicer.watermark(10)] == ["a"]
+
+
+@pytest.mark.parametrize("every", [1e-9, 1e-300, 5e-324])
+@pytest.mark.parametrize("by", [{}, {"by": int}], ids=str)
+def test_triggers_that_cannot_be_told_apart_are_refused(every: float, by: Any) -> None:
+    slicer = Slicer(monoids.Sum(), {"q": Tumbling(5)}, every_time=every, **by)
+    for times in ([1_700_000_000.5], [1_700_000_000], [0, 1_700_000_000]):
+        with pytest.raises(ValueError, match="too short to tell triggers at the time"):
+            slicer.extend([1] * len(times), times)
+        with pytest.raises(ValueError, match="too short to tell triggers at the time"):
+            slicer.insert(1, time=times[-1])
+    assert slicer.slices == 0
+    slicer.insert(1, time=0)
+
+
+@pytest.mark.parametrize("every", [1, 7, 0.1, 0.3, 2.5])
+def test_a_trigger_comes_once_in_each_span_of_time(every: float) -> None:
+    times = [n / 8 for n in range(200)]
+    slicer = Slicer(monoids.Sum(), {"q": Tumbling(1000)}, every_time=every)
+    triggered = [time for time in times if slicer.insert(1, time)]
+    spans = [math.floor(Fraction(time) / Fraction(every)) for time in times]
+    assert triggered == [t for t, a, b in zip(times[1:], spans, spans[1:], strict=False) if a < b]
+
+
+def test_a_batch_that_goes_backwards_is_told_with_plain_times() -> None:
+    slicer = Slicer(monoids.Sum(), {"ten": Tumbling(10)}, in_order=True)
+    with pytest.raises(OutOfOrderError, match="time 3 in row 1 is before 4, the time of the tuple"):
+        slicer.extend([1, 2], [4, 3])

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import math
-from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from plain_windows import Plain
 from test_reference import steps
@@ -18,7 +15,6 @@ from window_kinds import MONOIDS, Uneven, content, counted, is_mark, known
 from xxhash import xxh3_64_digest
 
 from mta import AmortizedMTA, Fenced, ManifestCorrupt, ManifestMismatch, WindowError, WindowNotFound, monoids
-from mta.encoding.packing import pack, unpack
 from mta.slicing import Delta, EdgeWindow, Punctuation, Session, Slicer, Sliding, Tumbling
 from mta.slicing.aggregate_store.leaves import slice_states
 from stores import open_store
@@ -42,7 +38,7 @@ def test_a_restored_slicer_goes_on_as_if_nothing_had_happened(
     kind, result = MONOIDS[monoid]
     mine = {f"q{n}": pair[0] for n, pair in enumerate(pairs)}
     functions = {name: each for name, each in mine.items() if isinstance(each, Uneven)}
-    plain = Plain({f"q{n}": pair[1] for n, pair in enumerate(pairs)}, result, lateness)
+    plain = Plain({f"q{n}": pair[1] for n, pair in enumerate(pairs)}, result, lateness, stored=True)
     store, name = open_store(f"memory:{uuid4().hex}"), "stream"
     slicer = Slicer(kind, mine, lateness=lateness, store=store, name=name, page_size=2, local=kept)
     time = 0
@@ -267,78 +263,6 @@ def test_bytes_that_nobody_wrote(data: st.DataObject) -> None:
     except WindowError as error:
         told = str(error)
     assert told.isprintable()
-
-
-#: what stands where something else was
-ODD = (
-    None,
-    True,
-    -1,
-    0,
-    1,
-    2**70,
-    -(2**62),
-    1.5,
-    math.nan,
-    math.inf,
-    -math.inf,
-    "",
-    "q",
-    b"x",
-    [],
-    [1],
-    {},
-    (1, 2),
-)
-
-
-def places_in(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """All there is inside of a value, however deep."""
-    yield place
-    if isinstance(value, dict):
-        for key in value:
-            yield from places_in(value[key], (*place, key))
-    elif isinstance(value, (list, tuple)):
-        for number, part in enumerate(value):
-            yield from places_in(part, (*place, number))
-
-
-def changed(value: Any, place: tuple[Any, ...], to: Any) -> Any:
-    if not place:
-        return to
-    first, *rest = place
-    if isinstance(value, dict):
-        return {key: changed(part, tuple(rest), to) if key == first else part for key, part in value.items()}
-    parts = [changed(part, tuple(rest), to) if n == first else part for n, part in enumerate(value)]
-    return tuple(parts) if isinstance(value, tuple) else parts
-
-
-@settings(max_examples=400)
-@given(
-    options=st.sampled_from([{}, {"changes_only": True}, {"in_order": True}, {"every_tuples": 3}]),
-    data=st.data(),
-)
-def test_values_that_nobody_wrote(options: Any, data: st.DataObject) -> None:
-    """One value of a dump is another, with the right checksum: refused, or a slicer that goes on."""
-    queries = {"q": Sliding(10, 3), "v": Session(4), "c": Tumbling(3, measure="count"), "d": Delta(None, 3)}
-    late = 0 if options.get("in_order") else 20
-    slicer = Slicer(monoids.First(), queries, lateness=late, **options)
-    slicer.extend([5, 6, 7, 8, 9], [1, 4, 12, 14, 25])
-    slicer.watermark(15)
-    slicer.insert(3, time=26)
-    told = unpack(slicer.dump()[:-8])
-    place = data.draw(st.sampled_from(list(places_in(told))))
-    body = pack(changed(told, place, data.draw(st.sampled_from(ODD))))
-    # where a time is beyond all there are, a call is refused
-    with contextlib.suppress(WindowError, ValueError):
-        slicer = Slicer.load(body + xxh3_64_digest(body), monoids.First())
-        event("loaded")
-        slicer.insert(1, time=30)
-        slicer.extend([1, 2], [31, 33])
-        slicer.watermark(40)
-        slicer.insert(1, time=60)
-        slicer.watermark(200)
-        Slicer.load(slicer.dump(), monoids.First())
 
 
 @pytest.mark.parametrize("time", [2**63 - 1, -(2**63) + 1])

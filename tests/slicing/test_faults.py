@@ -197,6 +197,7 @@ INTERRUPTED: dict[str, Callable[[Slicer], Any]] = {
     "late, fused": lambda s: s.insert(100, time=56),
     "late, of its own": lambda s: s.insert(100, time=44),
     "behind the watermark": lambda s: s.insert(100, time=31),
+    "late for sessions only": lambda s: s.insert(100, time=2),
     "a batch": lambda s: s.extend([100, 200, 300, 400], [70, 44, 56, 90]),
     "a watermark": lambda s: s.watermark(58),
     "a query more": lambda s: s.add("more", Tumbling(6)),
@@ -261,14 +262,14 @@ def test_two_threads_and_an_operator_that_calls_its_slicer() -> None:
 
     def slow(older: int, younger: int) -> int:
         entered.set()
-        leave.wait(10)
+        leave.wait(300)
         return older + younger
 
     slicer = Slicer(monoids.from_function(slow, 0, name="slow"), QUERIES)
     slicer.insert(1, time=1)
     thread = threading.Thread(target=slicer.insert, args=(1, 2))
     thread.start()
-    assert entered.wait(10)
+    assert entered.wait(300)
     with pytest.raises(ConcurrentUse):
         slicer.insert(1, time=3)
     leave.set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 import plain_windows
 import pytest
@@ -14,6 +15,7 @@ from window_kinds import sessions, sliding, tumbling
 from mta import monoids
 from mta.slicing import Session, Slicer, Sliding, Tumbling
 from mta.slicing.aggregate_store import memory
+from stores import open_store
 
 
 class Counting:
@@ -216,9 +218,9 @@ def test_late_tuples_of_what_does_not_commute_are_folded_once_when_a_result_is_d
     assert counting.combines - before <= 1 + 40 + 2
 
 
-@pytest.mark.parametrize("store", ["lazy", "eager"])
-def test_slices_let_tuples_go_that_no_late_one_can_come_between(store: str) -> None:
-    slicer = Slicer(monoids.Concat(), {"long": Sliding(1000, 10)}, lateness=20, store=store)
+def test_slices_of_a_store_let_tuples_go_that_no_late_one_can_come_between() -> None:
+    store = open_store(f"memory:{uuid4().hex}")
+    slicer = Slicer(monoids.Concat(), {"long": Sliding(1000, 10)}, lateness=20, store=store, name="s")
     for time in range(600):
         slicer.insert(chr(97 + time % 26), time=time)
         if time % 10 == 0:
@@ -228,9 +230,24 @@ def test_slices_let_tuples_go_that_no_late_one_can_come_between(store: str) -> N
     kept = [each.first for each in stream.book.slices if each.rows is not None]
     assert slicer.slices == 60
     assert len(kept) <= 4
-    slicer = Slicer.load(slicer.dump(), monoids.Concat(), store=store)
+    slicer.checkpoint()
+    slicer = Slicer.restore(store, "s", monoids.Concat())
     slicer.insert("M", time=595)
     text = slicer.watermark(1000)[0].value
     assert text.startswith("aLL")
     assert text.endswith("xMyzab")
     assert len(text) == 600 + 60 + 1
+    slicer.close()
+
+
+@pytest.mark.parametrize("store", ["lazy", "eager"])
+def test_slices_in_memory_keep_tuples_for_as_long_as_late_ones_may_come_between(store: str) -> None:
+    slicer = Slicer(monoids.Concat(), {"long": Sliding(100, 10)}, store=store)
+    for time in range(600):
+        slicer.insert(chr(97 + time % 26), time=time)
+        if time % 10 == 0:
+            slicer.watermark(time)
+    slicer.insert("L", time=512)
+    assert "rsLt" in next(r.value for r in slicer.watermark(610) if r.start == 510)
+    (stream,) = slicer._streams.values()
+    assert sum(each.count for each in stream.book.slices) <= 150

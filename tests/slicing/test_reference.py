@@ -6,6 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from chance import examples
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from plain_windows import Plain
@@ -61,7 +62,7 @@ def check(store: str, monoid: str, pairs: list[Any], lateness: Any, moves: Any, 
     mine = {name: pair[0] for name, pair in zip(names, pairs, strict=True)}
     plain = {name: pair[1] for name, pair in zip(names, pairs, strict=True)}
     with make(store, kind, mine, lateness=lateness) as slicer:
-        walk(slicer, Plain(plain, result, lateness), moves, scale)
+        walk(slicer, Plain(plain, result, lateness, store == "paged"), moves, scale)
 
 
 def make(store: str, monoid: Any, queries: Any, **options: Any) -> Slicer:
@@ -95,7 +96,7 @@ def test_windows_by_count_and_by_content(
 
 
 @pytest.mark.parametrize("store", IN_MEMORY)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     pairs=st.lists(st.one_of(known(), counted, content), min_size=12, max_size=20),
     lateness=st.integers(0, 25),
@@ -115,7 +116,7 @@ def test_whole_and_real_times_mixed(store: str, pairs: Any, lateness: float, mov
     check(store, "steps", pairs, lateness, moves, 0.25)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     pairs=st.lists(known(), min_size=12, max_size=20),
     lateness=st.integers(0, 25),
@@ -127,7 +128,7 @@ def test_twenty_queries_in_pages(pairs: Any, lateness: int, moves: Any) -> None:
 
 @pytest.mark.parametrize("base", [2**53 - 20, 2**62, -(2**62)])
 @pytest.mark.parametrize("store", STORES)
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(
     pairs=queries(st.one_of(tumbling(1), sliding(1), sessions(1))),
     lateness=st.integers(0, 25),
@@ -139,7 +140,7 @@ def test_times_beyond_what_floats_tell_apart(
     kind, result = MONOIDS["steps"]
     named = {f"q{n}": pair for n, pair in enumerate(pairs)}
     with make(store, kind, {name: pair[0] for name, pair in named.items()}, lateness=lateness) as slicer:
-        plain = Plain({name: pair[1] for name, pair in named.items()}, result, lateness)
+        plain = Plain({name: pair[1] for name, pair in named.items()}, result, lateness, store == "paged")
         moved = [
             (what, argument)
             if what == "watermark"

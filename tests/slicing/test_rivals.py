@@ -13,6 +13,7 @@ from window_kinds import MONOIDS, content, counted, known, sessions, sliding, tu
 
 from mta import OutOfOrderError, monoids
 from mta.slicing import Delta, Tumbling
+from mta.slicing import Session as SessionWindow
 from mta.slicing.rivals import Buckets, HeldDABA, HeldIntervals, TupleTree
 
 NAMES = [f"q{place}" for place in range(20)]
@@ -47,6 +48,15 @@ def check(rival: Any, monoid: str, pairs: Any, lateness: int, moves: Any) -> Non
     walk(mine, Plain({name: pair[1] for name, pair in named.items()}, result, lateness), moves)
 
 
+def test_a_tree_of_tuples_has_a_leaf_for_each_also_in_an_open_session() -> None:
+    tree = TupleTree(monoids.Sum(), {"visit": SessionWindow(1)})
+    tree.extend([1, 2], [20, 21])
+    assert tree.watermark(22) == []
+    assert tree.slices == 2
+    tree.insert(4, time=20)
+    assert [(r.start, r.end, r.value) for r in tree.watermark(30)] == [(20, 22, 7)]
+
+
 @pytest.mark.parametrize("rival", [HeldDABA, HeldIntervals])
 @pytest.mark.parametrize("monoid", MONOIDS)
 @given(
@@ -58,7 +68,8 @@ def test_results_when_they_are_final(rival: Any, monoid: str, pairs: Any, latene
     kind, result = MONOIDS[monoid]
     named = dict(zip(NAMES, pairs, strict=False))
     mine = rival(kind, {name: pair[0] for name, pair in named.items()}, lateness=lateness)
-    plain = Plain({name: pair[1] for name, pair in named.items()}, result, lateness)
+    # they take in what cannot be late, and nothing before it
+    plain = Plain({name: pair[1] for name, pair in named.items()}, result, lateness, stored=True)
     time, given_already = 0, set()
     for what, argument in [*moves, ("watermark", 300)]:
         if what != "watermark":

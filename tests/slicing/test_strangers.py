@@ -192,4 +192,4 @@ def test_numbers_of_every_type(number: Any) -> None:
     slicer = Slicer(monoids.Sum(), {"q": Sliding(number, number), "s": Session(number)}, lateness=number)
     slicer.insert(np.float32(1.5), time=np.int8(3))
     assert slicer.queries == {"q": Sliding(5, 5), "s": Session(5)}
-    assert [tuple(r[:4]) for r in slicer.watermark(np.float64(8))] == [("q", 0, 5, 1.5), ("s", 3, 8, 1.5)]
+    assert [tuple(r[:4]) for r in slicer.watermark(np.float64(9))] == [("q", 0, 5, 1.5), ("s", 3, 8, 1.5)]

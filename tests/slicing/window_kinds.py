@@ -9,7 +9,7 @@ import plain_windows as reference
 from hypothesis import strategies as st
 
 from mta import monoids
-from mta.slicing import Delta, EdgeWindow, Punctuation, Session, Sliding, Tumbling
+from mta.slicing import Delta, EdgeWindow, FixedBand, Punctuation, Session, Sliding, Tumbling
 
 
 class Uneven(EdgeWindow):
@@ -72,9 +72,18 @@ content = st.one_of(
 )
 
 
+def band(scale: Any) -> Any:
+    def pair(start: Any, end: Any) -> Any:
+        held = reference.Spans(lambda time: [(start, end)] if start <= time < end else [])
+        return FixedBand(start, end - start), held
+
+    starts, lengths = st.integers(-10, 60), st.integers(1, 30)
+    return st.builds(lambda start, length: pair(start * scale, (start + length) * scale), starts, lengths)
+
+
 def known(scale: Any = 1) -> Any:
     """Kinds that every slicer takes."""
-    return st.one_of(tumbling(scale), sliding(scale), sessions(scale), uneven)
+    return st.one_of(tumbling(scale), sliding(scale), sessions(scale), uneven, band(scale))
 
 
 def steps(values: list[int]) -> tuple[int, int]:

@@ -64,7 +64,7 @@ SETTINGS = {
 T = TypeVar("T")
 
 
-def wait_until(condition: Callable[[], T | None], what: str, seconds: float = 240) -> T:
+def wait_until(condition: Callable[[], T | None], what: str, seconds: float = 1200) -> T:
     """What the condition returns, once that is true."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):

@@ -13,6 +13,7 @@ from rolled import schema_of
 from streams import NUMBER, Row
 
 from spark_integration.call.planning import make_plan, with_results
+from spark_integration.partition.plain import values_of
 from spark_integration.running.metering import STREAM_SUMS
 from spark_integration.streaming import function, packing
 from spark_integration.streaming.function import StreamFunction
@@ -21,6 +22,9 @@ from spark_integration.streaming.query import stream_plan
 from spark_integration.streaming.schema import RowSchema, arrow_schema
 from spark_integration.streaming.storage import Place
 from stores import Store
+
+#: What Spark calls a query.
+QUERY = "a6ff5ad3-1f95-4be5-b5ef-0d0f9f0e4a11"
 
 #: Rows and bytes that Spark gathers, so few that rows of nothing are among the others.
 GATHERED, BYTES = 10, 4_000
@@ -82,11 +86,12 @@ class Simulated:
         forget_after: str | None = None,
         buckets: int | None = None,
         waits: bool = True,
+        after_outer_joins: bool = False,
         **how: Any,
     ) -> None:
         self._random, self._store = random.Random(seed), store
         self._how, self._forget_after, self._buckets = how, forget_after, buckets
-        self._waits = waits
+        self._waits, self._after_outer_joins = waits, after_outer_joins
         self.start(schema)
         self.states: dict[bytes, tuple[bytes, int | None]] = {}
         self.late: list[int] = []
@@ -108,10 +113,10 @@ class Simulated:
             False,
             buckets=self._buckets,
             gathered=GATHERED,
+            after_outer_joins=self._after_outer_joins,
         )
         out = with_results(spark_schema, plan)
-        self._out, self._names = arrow_schema(out, "UTC"), out.names
-        self._marked = schema.field("o").type
+        self._out, self._names = arrow_schema(out, "UTC"), [*out.names, COUNTS]
 
     def play(self, file: pa.Table | None, watermark: int) -> None:
         """One micro-batch."""
@@ -120,9 +125,7 @@ class Simulated:
         stream = self._stream
         with mock.patch.object(packing, "GATHERED_BYTES", BYTES):
             call = StreamFunction(self._stream)
-            for packed in pack(
-                self._plan.keys, self._schema, stream.buckets, self._marked, GATHERED, batches
-            ):
+            for packed in pack(self._plan.keys, self._schema, stream.buckets, self._waits, GATHERED, batches):
                 for row in packed.to_pylist():
                     arrived.setdefault(row["key"], []).append((row["place"], row["packed"]))
         timed_out = [
@@ -163,7 +166,7 @@ class Simulated:
         blob, _ = self.states.get(key, (None, None))
         state = StateOfSpark(blob, watermark, arrived is None)
         frames = [pd.DataFrame(part, columns=["place", "packed"]) for part in self._in_parts(arrived or [])]
-        place = Place("query", str(self.run), self.batch, 0)
+        place = Place(QUERY, str(self.run), self.batch, 0)
         shelf = mock.Mock(store=lambda *_: nullcontext(self._store))
         with (
             mock.patch.object(Place, "here", return_value=place),
@@ -176,7 +179,9 @@ class Simulated:
         ]
         rows, late = [], 0.0
         for batch in unpack(self._out, self._names, packed):
-            for row in batch.to_pylist():
+            columns = [values_of(column) for column in batch.columns]
+            for values in zip(*columns, strict=True):
+                row = dict(zip(batch.schema.names, values, strict=True))
                 counts = row.pop(COUNTS)
                 if counts is None:
                     rows.append(row)

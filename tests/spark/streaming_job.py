@@ -229,10 +229,10 @@ class Trial:
                 self._kill(driver, whom)
                 self.killed.append(kill)
                 self.tell(f"kill {len(self.killed)}: {kill}")
-            driver.wait(300)
+            driver.wait(1800)
         finally:
             # a driver that lost its JVM, or a JVM that lost its driver, ends by itself; workers need not have
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 120
             while time.monotonic() < deadline and any(is_java(each) for each in members(driver.pid)):
                 time.sleep(0.05)
             for process in members(driver.pid):

@@ -276,7 +276,7 @@ class Blob:
 def opened(blob: bytes, stores: Sequence[Store] = ()) -> Blob:
     """The state with what it names, for which the segments are read from the store that has them."""
     content = msgpack.unpackb(blob, strict_map_key=False)
-    _, _, base, bucket, documents, keys, backlog, retired = content
+    _, _, base, bucket, documents, keys, backlog, _, retired = content
     name = f"{base}/{bucket}/rows"
     found = Blob(retired=retired)
     block, directory, _ = keys

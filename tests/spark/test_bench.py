@@ -23,7 +23,7 @@ from mta.tools.experiments.results import Results
 def mta(*arguments: str, code: int = 0) -> str:
     """What the command prints, or its complaint."""
     done = subprocess.run(
-        [sys.executable, "-m", "mta", *arguments], capture_output=True, text=True, timeout=900, check=False
+        [sys.executable, "-m", "mta", *arguments], capture_output=True, text=True, timeout=1800, check=False
     )
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout if code == 0 else done.stderr
@@ -73,6 +73,7 @@ def test_bench_stream_quick(tmp_path: Path) -> None:
     assert [line["contender"] for line in hot["lines"]] == ["the hot key", "the others", "both"]
 
 
+@pytest.mark.long
 def test_experiment_spark_memory_quick(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     jobs = ["rolling-rocksdb", "spark-segment-tree"]
@@ -153,7 +154,7 @@ def test_an_experiment_that_is_killed_politely_leaves_nothing(tmp_path: Path) ->
         (child,) = psutil.Process(experiment.pid).children()
         assert list(temporary.iterdir())
         experiment.terminate()
-        experiment.wait(30)
+        experiment.wait(300)
     assert not list(temporary.iterdir())
     assert not list(processes.members(child.pid))
 

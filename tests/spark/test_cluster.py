@@ -30,6 +30,9 @@ MANY = 100
 GATE, LATER_GATE, OTHER_GATE = 80_000, 200_000, 80_001
 
 
+pytestmark = pytest.mark.long
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with spark_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
@@ -181,7 +184,7 @@ def check_cleared(store: Embedded | Redis, killed: Attempt) -> None:
         return not store.left()
 
     # less than an idle Python worker lives, with whose end it would get by without any cleaning up
-    wait_until(lambda: not store.left() or is_empty(), "an empty store", seconds=30)
+    wait_until(lambda: not store.left() or is_empty(), "an empty store", seconds=50)
 
 
 def speculative(driver: Driver) -> list[int]:

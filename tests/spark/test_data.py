@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 duckdb = pytest.importorskip("duckdb")
 
 
+@pytest.mark.long
 def test_a_million_rows_of_one_key_among_keys_of_one_row(spark: SparkSession) -> None:
     rng = np.random.default_rng(6)
     hot, rare = 1_000_000, 2_000

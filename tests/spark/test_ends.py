@@ -15,6 +15,7 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
+from pyspark import TaskContext
 from rolled import roll
 
 from mta import AmortizedMTA, monoids
@@ -22,6 +23,7 @@ from spark_integration.running import notes
 from spark_integration.running.notes import Note, sweep
 from spark_integration.running.storage import TaskStorage
 from stores import Store, StoreUnavailable, open_store
+from stores.names import check_name
 
 #: A task of a worker that never comes to an end. Its arguments: the store's URL, and where it notes windows.
 TASK = """
@@ -172,6 +174,16 @@ def test_where_nothing_was_left_nothing_is_listed(redis_url: str, noted: Path) -
         storage.next_name()
         assert len(notes_in(noted)) == 1
     assert not notes_in(noted)
+
+
+def test_names_have_room_whatever_the_application_is_called() -> None:
+    context = mock.Mock(getLocalProperty=lambda _: "気温" * 60)
+    context.configure_mock(stageId=lambda: 10**6, partitionId=lambda: 10**6, taskAttemptId=lambda: 10**9)
+    with (
+        mock.patch.object(TaskContext, "get", return_value=context),
+        TaskStorage("memory:names", {}) as storage,
+    ):
+        assert check_name(storage.next_name()).startswith("spark/気温気温")
 
 
 def of_the_dead(directory: Path, text: str) -> Path:

@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import types as sql
 
 from mta import monoids, policies
+from spark_integration.call.columns import check_sorted
 from spark_integration.call.planning import make_plan, with_results
 from spark_integration.errors import RollingError
 
@@ -91,6 +92,10 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "no aggregates": ({"aggregates": {}}, r"aggregates= maps names of new columns to monoids"),
     "aggregates of another type": ({"aggregates": {"a": "max"}}, r"got 'a': 'max'"),
+    "name that is no text": (
+        {"aggregates": {"a\ud800": monoids.Max("x")}},
+        r"aggregate 'a\\ud800': the name is no valid Unicode",
+    ),
     "name taken": (
         {"aggregates": {"K": monoids.Max("x")}},
         r"aggregate 'K': the DataFrame has a column of this name",
@@ -259,6 +264,26 @@ def test_numbers_of_numpy() -> None:
             ),
             "does not hand intervals of months to Python: drop it before rolling",
         ),
+        (
+            sql.CharType(5),
+            "column 'i' is of type char(5), and Spark does not hand text of a fixed length to Python: drop",
+        ),
+        (
+            sql.ArrayType(sql.VarcharType(5)),
+            "array<varchar(5)>, and Spark does not hand text of a fixed length to",
+        ),
+        (
+            sql.ArrayType(sql.NullType(), containsNull=False),
+            "column 'i' is of type array<void>, and Arrow has no values of type void that are not null: drop",
+        ),
+        (
+            sql.MapType(sql.NullType(), sql.NullType()),
+            "column 'i' is of type map<void,void>, and Arrow has no values of type void that are not null",
+        ),
+        (
+            sql.StructType([sql.StructField("a", sql.MapType(sql.StringType(), sql.NullType(), False))]),
+            "column 'i' is of type struct<a:map<string,void>>, and Arrow has no values of type void",
+        ),
     ],
 )
 def test_columns_that_cannot_be_carried(kind: sql.DataType, why: str) -> None:
@@ -266,6 +291,75 @@ def test_columns_that_cannot_be_carried(kind: sql.DataType, why: str) -> None:
     with pytest.raises(RollingError, match=re.escape(why)) as raised:
         make_plan(schema, partition_by="k", order_by="ts", rows=2, aggregates=MAX)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        sql.NullType(),
+        sql.ArrayType(sql.NullType()),
+        sql.MapType(sql.StringType(), sql.NullType()),
+        sql.StructType([sql.StructField("a", sql.NullType())]),
+    ],
+)
+def test_columns_of_nothing_but_nulls_are_carried(kind: sql.DataType) -> None:
+    schema = sql.StructType([*SCHEMA.fields, sql.StructField("i", kind)])
+    assert make_plan(schema, partition_by="k", order_by="ts", rows=2, aggregates=MAX)
+
+
+CASELESS = sql.StringType("UTF8_LCASE")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        sql.ArrayType(CASELESS),
+        sql.StructType([sql.StructField("a", sql.LongType()), sql.StructField("b", sql.ArrayType(CASELESS))]),
+        sql.MapType(CASELESS, sql.LongType()),
+        sql.MapType(sql.LongType(), sql.StructType([sql.StructField("a", CASELESS)])),
+    ],
+    ids=lambda kind: kind.simpleString(),
+)
+def test_collations_inside_of_keys_and_order(kind: sql.DataType) -> None:
+    schema = sql.StructType([*SCHEMA.fields, sql.StructField("v", kind)])
+    how: dict[str, Any] = {"partition_by": "k", "order_by": "ts", "rows": 2, "aggregates": MAX}
+    for changed in ({"partition_by": "v"}, {"order_by": ["ts", "v"]}):
+        with pytest.raises(
+            RollingError, match="column 'v' has the collation UTF8_LCASE, which windows do not"
+        ):
+            make_plan(schema, **how | changed)
+    make_plan(schema, **how)
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments"), [("VariantType", ()), ("GeometryType", (0,)), ("GeographyType", (4326,))]
+)
+def test_what_spark_cannot_sort(kind: str, arguments: tuple[int, ...]) -> None:
+    if not hasattr(sql, kind):
+        pytest.skip("this version of Spark has no such type")
+    found = getattr(sql, kind)(*arguments)
+    how: dict[str, Any] = {"partition_by": "k", "order_by": "ts", "rows": 2, "aggregates": MAX}
+    for inner in (found, sql.ArrayType(found), sql.StructType([sql.StructField("a", found)])):
+        schema = sql.StructType([*SCHEMA.fields, sql.StructField("v", inner)])
+        for where in ("partition_by", "order_by"):
+            plan = make_plan(schema, **how | {where: "v"})
+            for map_keys in (False, True):
+                with pytest.raises(
+                    RollingError, match=f"{where}: column 'v' is of .*, which Spark cannot sort"
+                ):
+                    check_sorted(plan, map_keys=map_keys)
+
+
+def test_maps_are_keys_of_streams_alone() -> None:
+    kind = sql.ArrayType(sql.MapType(sql.StringType(), sql.LongType()))
+    schema = sql.StructType([*SCHEMA.fields, sql.StructField("v", kind)])
+    how: dict[str, Any] = {"partition_by": "k", "order_by": "ts", "rows": 2, "aggregates": MAX}
+    plan = make_plan(schema, **how | {"partition_by": "v"})
+    check_sorted(plan, map_keys=True)
+    with pytest.raises(RollingError, match=r"partition_by: column 'v' is of .*, which Spark cannot sort"):
+        check_sorted(plan)
+    with pytest.raises(RollingError, match=r"order_by: column 'v' is of .*, which Spark cannot sort"):
+        check_sorted(make_plan(schema, **how | {"order_by": ["ts", "v"]}), map_keys=True)
 
 
 def test_results_that_are_never_null() -> None:

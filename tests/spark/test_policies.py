@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from every_policy import AGGREGATES, NAMES, every_policy, pushed
-from rolled import roll
+from rolled import column, roll
 
-from mta import monoids, policies
+from mta import AmortizedMTA, monoids, policies
 
 POLICIES = every_policy(rows=5, span=7, most=30)
 
@@ -38,3 +38,22 @@ def test_nulls_leave_before_a_maximum(algorithm: str) -> None:
     )
     assert out.column("top").to_pylist() == [None, None, 3, 3, 5, 5]
     assert out.column("n").to_pylist() == [1, 2, 1, 2, 1, 2]
+
+
+@pytest.mark.parametrize("algorithm", ["amta", "lmta"])
+@pytest.mark.parametrize("chunk", [10, 1000])
+def test_an_outlier_leaves_a_sum_as_any_other_value_does(chunk: int, algorithm: str) -> None:
+    """Also where a group begins and ends in a chunk, and where a union has another limit."""
+    values = [1e16] + [0.5] * 400
+    rows = len(values)
+    table = pa.table({"k": [1] * rows + [2] * rows, "o": [*range(rows)] * 2, "x": values * 2})
+    aggregates = {"s": monoids.Sum("x"), "n": monoids.Count()}
+    for policy, most in (
+        (policies.SumWindow(100, "s"), 200),
+        (policies.SumWindow(100, "s") | policies.CountWindow(150), 150),
+    ):
+        window = AmortizedMTA(monoids.Fields(s=monoids.Sum(), n=monoids.Count()), policy)
+        pushed = [window.push(value)["n"] for value in values]
+        assert pushed[most:] == [most] * (rows - most)
+        got = roll(table, policy=policy, aggregates=aggregates, chunk=chunk, algorithm=algorithm, page_size=4)
+        assert column(got, "n") == pushed * 2

@@ -10,6 +10,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
+from chance import seeds
 from frame_reference import assert_same, expected
 from rolled import roll
 
@@ -123,7 +124,7 @@ class Case:
 
 @pytest.mark.parametrize("algorithm", ["amta", "lmta", "daba"])
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_range(order: str, algorithm: str, seed: int) -> None:
     case = Case(seed, order)
     found = case.rolled(window=case.window, aggregates=AGGREGATES, algorithm=algorithm)
@@ -138,7 +139,7 @@ def test_range(order: str, algorithm: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_half_open_range(order: str, seed: int) -> None:
     case = Case(seed + 100, order)
     found = case.rolled(window=case.window, closed="right", aggregates=AGGREGATES)
@@ -146,7 +147,7 @@ def test_half_open_range(order: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["amta", "lmta", "daba"])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12))
 def test_rows(algorithm: str, seed: int) -> None:
     case = Case(seed + 200, list(ORDERS)[seed % len(ORDERS)])
     found = case.rolled(rows=case.width, aggregates=AGGREGATES, algorithm=algorithm)
@@ -159,7 +160,7 @@ def test_rows(algorithm: str, seed: int) -> None:
         assert_same(found, wanted, ["k", "o", "r", *IN_DUCKDB], "DuckDB")
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_columns_beside_objects(seed: int) -> None:
     """Aggregates over Python objects have a window of their own beside those over columns."""
     case = Case(seed + 300, "timestamp")

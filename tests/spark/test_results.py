@@ -255,6 +255,13 @@ def test_a_sum_beyond_64_bits() -> None:
     assert column(roll(table, rows=1, aggregates={"s": monoids.Sum("x")}), "s") == [2**62] * 3
 
 
+def test_a_run_longer_than_64_bits() -> None:
+    table = pa.table({"k": [1, 1], "o": [0, 1], "x": [-(2**62), 2**62 + 1]})
+    longest = monoids.LongestIncreasingRun("o", time="x")
+    with pytest.raises(DataError, match=r"^the row k=1, o=1: a result does not fit in 64 bits$"):
+        roll(table, rows=3, aggregates={"run": longest})
+
+
 def test_memory_that_daba_does_not_have() -> None:
     def lift(_: int) -> int:
         raise MemoryError

@@ -11,6 +11,7 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 import pytest
+from chance import seeds
 from simulated import Simulated
 from stream_reference import assert_as_wanted, wanted_with_watermark, watermarks
 from streams import AGGREGATES, NUMBER, START, opened, seconds_of
@@ -91,7 +92,7 @@ def finish(stream: Simulated, store: Store, files: list[pa.Table]) -> None:
     assert not list(store.list_roots())
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_a_zombie_beside_its_successor_changes_nothing(seed: int) -> None:
     """An attempt stops before some call of the store, another does the whole, and the first goes on."""
     rng = random.Random(seed)
@@ -138,7 +139,7 @@ def test_a_zombie_beside_its_successor_changes_nothing(seed: int) -> None:
         finish(stream, inner, files)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_an_attempt_that_fails_leaves_nothing_behind(seed: int) -> None:
     """At whichever call of the store; the next one gives what it should."""
     files = files_of(seed)
@@ -256,9 +257,7 @@ def test_what_comes_in_is_packed_by_bucket(gathered: int, monkeypatch: pytest.Mo
         stream = Simulated(SCHEMA, store, 1, buckets=3, **HOW)
     cells = [
         cell
-        for packed in pack(
-            stream._plan.keys, stream._schema, 3, pa.timestamp("us", "UTC"), gathered, file.to_batches(50)
-        )
+        for packed in pack(stream._plan.keys, stream._schema, 3, True, gathered, file.to_batches(50))
         for cell in packed.to_pylist()
     ]
     added = [cell for cell in cells if cell["packed"] is None]

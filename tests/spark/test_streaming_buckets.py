@@ -14,6 +14,7 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 import pytest
+from chance import seeds
 from rolled import roll
 from simulated import Simulated
 from stream_reference import (
@@ -140,7 +141,7 @@ def check_stored(store: Store, blobs: list[bytes]) -> int:
     return sum(state.segments for state in states)
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", seeds(15))
 def test_random_streams_of_many_keys(seed: int) -> None:
     rng = np.random.default_rng(seed)
     how = frame_of(rng, seed)
@@ -173,7 +174,7 @@ def test_random_streams_of_many_keys(seed: int) -> None:
             assert not list(store.list_roots())
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_random_streams_of_many_keys_without_a_watermark(seed: int) -> None:
     rng = np.random.default_rng(seed)
     how = frame_of(rng, seed)

@@ -249,6 +249,16 @@ def test_a_bucket_that_is_met_first_tells_what_the_call_is() -> None:
     assert "\n" not in str(raised.value)
 
 
+def test_a_state_of_the_format_before_is_read() -> None:
+    """It has no watermark up to which rows have come out."""
+    now = identity()
+    content = [3, now.fingerprint, "name", 5, ["d"], ["k"], None, ["gone"]]
+    state = decode_state(msgpack.packb(content), now.fingerprint, now.text)
+    assert state == BucketState(now.fingerprint, "name", 5, ["d"], ["k"], None, None, ["gone"])
+    assert decode_state(state.encode(), now.fingerprint, now.text) == state
+    decode_identity(msgpack.packb([3, *msgpack.unpackb(now.encode())[1:]]))
+
+
 def test_a_checkpoint_with_a_state_for_each_key_is_refused_in_one_line() -> None:
     """Those of before had the same record and the same beginning of a state, of format 2."""
     now = identity()
@@ -257,7 +267,7 @@ def test_a_checkpoint_with_a_state_for_each_key_is_refused_in_one_line() -> None
         (decode_identity, [2, *record[1:]]),
         (lambda blob: decode_state(blob, now.fingerprint, now.text), [2, now.fingerprint, "name", [], None]),
     ):
-        with pytest.raises(RollingError, match=r"format 2, and this version reads 3: start .* checkpoint"):
+        with pytest.raises(RollingError, match=r"format 2, and this version reads 4: start .* checkpoint"):
             read(msgpack.packb(content))
 
 

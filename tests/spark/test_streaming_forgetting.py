@@ -11,6 +11,7 @@ import msgpack
 import numpy as np
 import pyarrow as pa
 import pytest
+from chance import seeds
 from simulated import Simulated
 from stream_reference import watermarks
 from streams import NUMBER, START, opened, seconds_of
@@ -62,7 +63,7 @@ def wanted(files: list[pa.Table], marks: list[int], rows: int, least: int) -> di
     return found
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12))
 def test_random_streams_whose_keys_are_forgotten(seed: int) -> None:
     """With delays longer and shorter than the silence, and rows that wait in states and in documents."""
     rng = np.random.default_rng(seed)
@@ -114,7 +115,7 @@ def wanted_by_the_clock(
     return found
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_random_streams_whose_keys_are_forgotten_by_the_clock(seed: int) -> None:
     rng = np.random.default_rng(seed)
     files = make_files(rng, int(rng.choice([5, 40, 200])), int(rng.integers(4, 14)))

@@ -11,6 +11,7 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 import pytest
+from chance import seeds
 from simulated import Simulated
 from stream_reference import assert_as_wanted, wanted_with_watermark, watermarks
 from streams import AGGREGATES, NUMBER, POLICY, SCHEMA, START, make_files, opened
@@ -22,7 +23,7 @@ from spark_integration.streaming.bucket import table
 from stores import open_store
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12))
 def test_random_streams(seed: int) -> None:
     rng = np.random.default_rng(seed)
     frames: list[dict[str, Any]] = [
@@ -66,7 +67,7 @@ def in_any_order(rng: np.random.Generator, file: pa.Table) -> pa.Table:
     return file.select(rng.permutation(file.column_names).tolist())
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_columns_change_while_rows_of_before_wait(seed: int) -> None:
     """Most rows wait in documents, some of which are passed on in part before the columns change."""
     rng = np.random.default_rng(seed)

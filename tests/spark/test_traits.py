@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark.sql import types as sql
 from rolled import column, roll
 
@@ -15,6 +17,8 @@ from mta import monoids, policies
 from mta.monoids.base import ColumnarMonoid, Columns, Monoid
 from spark_integration import SqlTraits, rolling
 from spark_integration.aggregates.catalogue import TRAITS, traits_of
+from spark_integration.aggregates.inputs import NULL_WHOLE
+from spark_integration.aggregates.null_columns import Nullable
 from spark_integration.errors import RollingError, UnsupportedColumn
 
 if TYPE_CHECKING:
@@ -194,3 +198,32 @@ def test_nulls_leave_before_a_minimum(monoid: Monoid, least: Any, algorithm: str
 def test_takes_numbers_only_where_it_says_so() -> None:
     with pytest.raises(UnsupportedColumn, match="takes numbers"):
         roll(TABLE, rows=1, aggregates={"a": monoids.Mean("s")})
+
+
+@given(
+    st.lists(st.one_of(st.none(), st.integers(-(2**63) + 1, 2**63 - 1)), min_size=1, max_size=60),
+    st.integers(0, 60),
+)
+def test_sums_with_nulls_leave_64_bits(values: list[int | None], middle: int) -> None:
+    """What sums of any runs are, whichever elements of them are null, is what Python has."""
+    nullable = Nullable(monoids.Sum("x"), ["x"], traits_of(monoids.Sum("x")), skips=(0,))
+    states = nullable.lift_columns((np.array([NULL_WHOLE if value is None else value for value in values]),))
+
+    def shown(columns: Columns) -> list[int | None]:
+        sums, present = nullable.inner.state_list(columns[:-1]), columns[-1].tolist()
+        return [total if there else None for total, there in zip(sums, present, strict=True)]
+
+    def summed(some: list[int | None]) -> int | None:
+        there = [value for value in some if value is not None]
+        return sum(there) if there else None
+
+    count = len(values)
+    prefixes, suffixes = nullable.prefix_columns(states), nullable.suffix_columns(states)
+    assert shown(prefixes) == [summed(values[: end + 1]) for end in range(count)]
+    assert shown(suffixes) == [summed(values[start:]) for start in range(count)]
+    assert shown(nullable.fold_columns(states)) == [summed(values)]
+    both = [summed([a, b]) for a, b in zip(shown(suffixes), shown(prefixes), strict=True)]
+    assert shown(nullable.combine_columns(suffixes, prefixes)) == both
+    one = tuple(part[middle % count :][:1] for part in suffixes)
+    with_one = [summed([shown(one)[0], b]) for b in shown(prefixes)]
+    assert shown(nullable.combine_columns(one, prefixes)) == with_one

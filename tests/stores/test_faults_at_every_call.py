@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-import uuid
 from collections.abc import Callable
 from itertools import count
 from typing import Any, TypeVar
 
 import pytest
+from chance import fresh
 
 from mta import AmortizedMTA, LogMTA, monoids, policies
 from mta.durability.operations import collect_window, verify
@@ -28,7 +28,7 @@ class Run:
     """A window over a store that fails twice in a row, beside the text that it should hold."""
 
     def __init__(self, kind: type[MonoidTreeAggregator], inner: Store, number: int, after: bool) -> None:
-        self.kind, self.inner, self.name = kind, inner, f"faults-{uuid.uuid4().hex}"
+        self.kind, self.inner, self.name = kind, inner, fresh("faults")
         self.faulty = FaultyStore(inner, lambda _, call: call in (number, number + 1), after=after)
         self.store = WriteOnceStore(self.faulty)
         self.text = ""

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import time
-import uuid
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +7,8 @@ from typing import Any
 
 import pytest
 import servers
-from redis_servers import redis_cluster
+from chance import fresh
+from redis_servers import redis_cluster, wait_for
 from servers import redis_server, unreachable
 
 from stores import (
@@ -73,12 +72,11 @@ class TestRedisCluster(StoreContract):
 
 
 def test_pages_expire_only_with_a_time_to_live(redis_url: str) -> None:
-    keys = [page_key(page_prefix(uuid.uuid4().hex, 1, 0), index) for index in range(2)]
+    keys = [page_key(page_prefix(fresh(), 1, 0), index) for index in range(2)]
     with open_store(redis_url) as lasting, open_store(redis_url, ttl=0.05) as passing:
         lasting.put_many({keys[0]: b"x"})
         passing.put_many({keys[1]: b"x"})
-        time.sleep(0.1)
-        assert lasting.get_many(keys) == [b"x", None]
+        wait_for("the page expires", lambda: lasting.get_many(keys) == [b"x", None])
 
 
 @needs_server
@@ -149,7 +147,7 @@ def test_a_restart_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_a_swap_whose_reply_was_lost_succeeds(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    name = uuid.uuid4().hex
+    name = fresh()
     with open_store(redis_url, backoff=0.001) as store:
         token = store.swap_root(name, b"one", None)
         lost = []
@@ -201,17 +199,15 @@ def test_a_server_that_does_not_answer_times_out() -> None:
 
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"redis://127.0.0.1:{silent.getsockname()[1]}"
-        start = time.monotonic()
         with (
             open_store(url, max_tries=2, socket_timeout=0.1, backoff=0.01) as store,
             pytest.raises(StoreUnavailable, match="2 tries"),
         ):
             store.get_many(["key"])
-        assert time.monotonic() - start < 3
 
 
 def test_a_key_of_another_type_is_an_error_at_once(redis_url: str) -> None:
-    name = uuid.uuid4().hex
+    name = fresh()
     with redis.Redis.from_url(redis_url) as client, open_store(redis_url) as store:
         client.set(f"mta:root:{{{name}}}", b"not a root")
         with pytest.raises(StoreError, match="WRONGTYPE"):

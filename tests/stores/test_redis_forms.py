@@ -72,7 +72,7 @@ def tls_url(certificates: Path, tmp_path: Path) -> Iterator[str]:
 def has_tls(executable: str) -> bool:
     """Whether it was built with TLS: it then complains of the port, and else of the word."""
     check = [executable, "--port", "0", "--tls-port", "not a port"]
-    done = subprocess.run(check, capture_output=True, text=True, check=False, timeout=10)
+    done = subprocess.run(check, capture_output=True, text=True, check=False, timeout=120)
     return "Bad directive" not in done.stdout + done.stderr
 
 

@@ -15,8 +15,22 @@ from mta.monoids.sketches import Sketch
 RELATIVE, OF_MAGNITUDE = 1e-6, 1e-9
 
 
+def holds_sketches(monoid: Monoid) -> bool:
+    """Whether it has states that `agree` does not compare."""
+    monoid = _inner(monoid)
+    parts = monoid.monoids.values() if isinstance(monoid, Fields) else ()
+    return isinstance(monoid, Sketch) or any(map(holds_sketches, parts))
+
+
+def _inner(monoid: Monoid) -> Monoid:
+    """The monoid that has the states, where another wraps it: that of a slicer's leaves."""
+    inner = getattr(monoid, "inner", None)
+    return inner if isinstance(inner, Monoid) and not isinstance(monoid, Fields) else monoid
+
+
 def agree(monoid: Monoid, a: Any, b: Any, magnitude: float) -> bool:
     """Whether they agree where numbers of some magnitude were added up."""
+    monoid = _inner(monoid)
     if isinstance(monoid, Sketch):
         return True  # what a sketch holds depends on the order of its merges, and on chance
     if isinstance(monoid, Fields) and isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():

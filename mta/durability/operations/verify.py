@@ -7,8 +7,11 @@ the aggregate of the page below it, which is computed again if the monoid is kno
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from mta.durability.coding import decode_root
 from mta.durability.manifest import Root
+from mta.durability.operations.agreement import holds_sketches
 from mta.durability.operations.version_check import MOST_PROBLEMS, GivenUp, Report, TooMany, VersionCheck
 from mta.errors import ManifestCorrupt, ManifestMismatch, WindowNotFound
 from mta.monoids.base import Monoid
@@ -16,8 +19,13 @@ from mta.monoids.expressions import BadExpression, monoid_from_text
 from stores import Store
 
 
-def verify(store: Store, name: str, monoid: Monoid | None = None) -> Report:
-    """Without a monoid, the one that the manifest names is used if it is in the catalogue.
+def verify(
+    store: Store,
+    name: str,
+    monoid: Monoid | None = None,
+    build: Callable[[str], Monoid] = monoid_from_text,
+) -> Report:
+    """Without a monoid, the one that the manifest names is used if `build` can make it of its name.
 
     The window may be in use meanwhile. Reads a few pages at a time.
     """
@@ -31,36 +39,40 @@ def verify(store: Store, name: str, monoid: Monoid | None = None) -> Report:
         report.problems.append(str(error))
         return report
     if not root.retained:
-        report.notes.append("the window has no checkpoint yet: there is nothing to verify")
+        report.unchecked.append("the window, which has no checkpoint yet")
         return report
-    monoid = _monoid(root, monoid, report)
+    monoid = _monoid(root, monoid, build, report)
     report.monoid = None if monoid is None else monoid.fingerprint()
+    if monoid is not None and holds_sketches(monoid):
+        report.notes.append("aggregates of sketches are not compared, since they depend on chance")
     for version in root.retained:
         check = VersionCheck(store, name, root, version, monoid, report)
         try:
             check.run()
             report.versions.append(version.number)
         except GivenUp:
-            report.notes.append(f"version {version.number} was given up meanwhile")
+            report.unchecked.append(f"version {version.number}, which was given up meanwhile")
         except TooMany:
-            report.notes.append(f"after {MOST_PROBLEMS:,} problems the rest was not looked at")
+            report.unchecked.append(f"the rest, after {MOST_PROBLEMS:,} problems")
             break
     return report
 
 
-def _monoid(root: Root, monoid: Monoid | None, report: Report) -> Monoid | None:
+def _monoid(
+    root: Root, monoid: Monoid | None, build: Callable[[str], Monoid], report: Report
+) -> Monoid | None:
     if monoid is None:
         try:
-            monoid = monoid_from_text(root.monoid)
+            monoid = build(root.monoid)
         except BadExpression as error:
-            report.notes.append(
-                f"aggregates are not computed again, since the monoid is not known ({error}): give it by "
-                "--monoid if it is in the catalogue"
+            report.unchecked.append(
+                f"elements and aggregates, since the monoid is not known ({error}): give it by --monoid if "
+                "it is in the catalogue"
             )
             return None
         if monoid.fingerprint() != root.monoid:
-            report.notes.append(
-                f"aggregates are not computed again: {root.monoid} cannot be made of its name"
+            report.unchecked.append(
+                f"elements and aggregates: the monoid {root.monoid} cannot be made of its name"
             )
             return None
     if monoid.fingerprint() != root.monoid:

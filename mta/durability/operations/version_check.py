@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,9 +16,10 @@ from mta.durability.coding import decode_root
 from mta.durability.manifest import Root, Version
 from mta.durability.operations.agreement import agree
 from mta.durability.snapshots import load_tail
-from mta.encoding.untrusted import shown
+from mta.encoding.untrusted import Malformed, shown, surely
 from mta.errors import ManifestCorrupt, PageError
 from mta.monoids.base import Monoid
+from mta.monoids.ufuncs import quiet
 from mta.paging.codec import TimesOnly, decode_page
 from stores import Store
 
@@ -41,9 +42,12 @@ class Report:
     monoid: str | None = None
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    #: what was not looked at, and why
+    unchecked: list[str] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
+        """Whether nothing is wrong of what was looked at."""
         return not self.problems
 
 
@@ -170,13 +174,22 @@ class VersionCheck:
         if self._monoid is None:
             return
         try:
-            states = self._states(page)
-            expected, found = self._layout.fold(states), self._layout.at(parent.run, at)
-        except Exception as error:
-            raise Wrong(f"its aggregate cannot be computed: {error!r}") from error
+            expected, found, magnitude = surely(lambda: self._both(page, parent, at))
+        except Malformed as error:
+            raise Wrong(str(error)) from error
         self._report.recomputed += 1
-        if not agree(self._monoid, expected, found, self._magnitude(states)):
+        if not agree(self._monoid, expected, found, magnitude):
             raise Wrong(f"its aggregate is {shown(expected)}, and the entry above it says {shown(found)}")
+
+    def _both(self, page: Page, parent: Page, at: int) -> tuple[Any, Any, float]:
+        """The aggregate of a page, what the entry above it says, and how large the numbers are in it."""
+        try:
+            states = self._states(page)
+            return self._layout.fold(states), self._layout.at(parent.run, at), self._magnitude(states)
+        except MemoryError:
+            raise
+        except Exception as error:  # of the monoid, which may be anybody's
+            raise Malformed(f"its aggregate cannot be computed: {error!r}") from error
 
     def _parent_page(self, tier: int, entry: int) -> tuple[Page | None, int]:
         number = entry >> self._shift
@@ -201,8 +214,9 @@ class VersionCheck:
         """How large the numbers are that were added up."""
         if not isinstance(self._layout, ColumnLayout):
             return 0.0
-        sums = [float(np.abs(column).sum()) for column in states if column.dtype.kind == "f"]
-        return max((total for total in sums if math.isfinite(total)), default=0.0)
+        reals = [np.abs(column[np.isfinite(column)]) for column in states if column.dtype.kind == "f"]
+        with quiet():
+            return min(max((float(column.sum()) for column in reals), default=0.0), sys.float_info.max)
 
     # -- ends -------------------------------------------------------------------------------------------
 

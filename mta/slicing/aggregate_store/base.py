@@ -15,6 +15,9 @@ from mta.slicing.windows import Time
 class AggregateStore(ABC):
     """Aggregates of runs of slices. What it keeps follows from the slices."""
 
+    #: whether slices in the process may become one where no query tells them apart
+    joins: bool = True
+
     def __init__(self, monoid: Monoid) -> None:
         self.monoid = monoid
 

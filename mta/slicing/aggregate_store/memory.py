@@ -16,41 +16,76 @@ BLOCK = 32
 class Lazy(AggregateStore):
     """One aggregate a slice, combined when a result is due.
 
-    What has been combined of long windows is kept for those that are due next, in whole blocks of slices, as
-    long as no slice in the block changes. So a window of n slices takes n / BLOCK combines and those at its
-    two ends.
+    What has been combined of long windows is kept for those that are due next: aggregates of whole blocks of
+    slices, and of whole blocks of blocks, as long as no slice in them changes. So a window of n slices takes
+    some BLOCK combines for each power of BLOCK in n.
     """
 
     def __init__(self, monoid: Monoid) -> None:
         super().__init__(monoid)
         self._lineage: Any = None
-        #: of block k the aggregate of the slices k * BLOCK and on, counted with those that were dropped
-        self._blocks: dict[int, Any] = {}
+        #: blocks of slices, then blocks of these, and so on
+        self._levels: list[_Blocks] = []
 
     def fold(self, book: Slices, start: int, stop: int) -> Any:
-        slices, dropped = book.slices, book.dropped
-        first, last = -(-(start + dropped) // BLOCK), (stop + dropped) // BLOCK
         # blocks of what grows are as large as what is in them
-        if last - first < 2 or self.monoid.grows:
-            return folded(self.monoid, states_of(self.monoid, slices[start:stop]))
+        if stop - start < 2 * BLOCK or self.monoid.grows:
+            return folded(self.monoid, states_of(self.monoid, book.slices[start:stop]))
         self._refresh(book)
-        blocks = self._blocks
-        for number in [number for number in range(first, last) if number not in blocks]:
-            place = number * BLOCK - dropped
-            blocks[number] = folded(self.monoid, states_of(self.monoid, slices[place : place + BLOCK]))
-        states = states_of(self.monoid, slices[start : first * BLOCK - dropped])
-        states += [blocks[number] for number in range(first, last)]
-        states += states_of(self.monoid, slices[last * BLOCK - dropped : stop])
-        return folded(self.monoid, states)
+        older: list[Any] = []
+        younger: list[Any] = []
+        level, start, stop = 0, start + book.dropped, stop + book.dropped
+        while stop - start >= 2 * BLOCK:
+            first, last = -(-start // BLOCK), stop // BLOCK
+            older += self._states(book, level, start, first * BLOCK)
+            younger[:0] = self._states(book, level, last * BLOCK, stop)
+            level, start, stop = level + 1, first, last
+        return folded(self.monoid, [*older, *self._states(book, level, start, stop), *younger])
+
+    def _states(self, book: Slices, level: int, start: int, stop: int) -> list[Any]:
+        """Of slices (level 0) or of blocks, by their numbers, counted with those that were dropped."""
+        if not level:
+            return states_of(self.monoid, book.slices[start - book.dropped : stop - book.dropped])
+        if level > len(self._levels):
+            self._levels.append(_Blocks())
+        blocks = self._levels[level - 1]
+        for number in range(start, stop):
+            if number not in blocks.states:
+                inner = self._states(book, level - 1, number * BLOCK, (number + 1) * BLOCK)
+                blocks.add(number, folded(self.monoid, inner))
+        return [blocks.states[number] for number in range(start, stop)]
 
     def _refresh(self, book: Slices) -> None:
         """Forgets the blocks with slices that have changed since it was last called, or were dropped."""
         if not book.follows(self._lineage):
-            self._blocks = {}
+            self._levels = []
         elif book.fresh < len(book.slices):
-            first, last = -(-book.dropped // BLOCK), (book.dropped + book.fresh) // BLOCK
-            self._blocks = {k: state for k, state in self._blocks.items() if first <= k < last}
+            first, stop = book.dropped, book.dropped + book.fresh
+            for blocks in self._levels:
+                first, stop = -(-first // BLOCK), stop // BLOCK
+                blocks.keep(first, stop)
         self._lineage, book.fresh = book.lineage, len(book.slices)
+
+
+class _Blocks:
+    """The aggregates of some blocks, by their numbers."""
+
+    def __init__(self) -> None:
+        self.states: dict[int, Any] = {}
+        #: the numbers of all are in here
+        self._span = range(0)
+
+    def add(self, number: int, state: Any) -> None:
+        span = self._span if self.states else range(number, number)
+        self._span = range(min(span.start, number), max(span.stop, number + 1))
+        self.states[number] = state
+
+    def keep(self, first: int, stop: int) -> None:
+        """Forgets all before `first`, and from `stop` on."""
+        span = self._span
+        for number in (*range(span.start, min(first, span.stop)), *range(max(stop, span.start), span.stop)):
+            self.states.pop(number, None)
+        self._span = range(max(first, span.start), min(stop, span.stop))
 
 
 class Eager(AggregateStore):

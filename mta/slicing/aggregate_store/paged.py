@@ -42,6 +42,9 @@ def check_pages(name: str, kind: Window) -> None:
 class Paged(AggregateStore):
     """Aggregates over leaves, and over slices behind them."""
 
+    #: leaves are told apart by queries that come later
+    joins = False
+
     def __init__(self, monoid: Monoid, window: AmortizedMTA, local: int) -> None:
         super().__init__(monoid)
         #: a leaf's time is that of the first tuple in its slice

@@ -26,7 +26,7 @@ class ContentProgress:
 
     def __init__(self, kind: ContentWindow, name: str, since: Time) -> None:
         self.kind, self.name, self.since = kind, name, since
-        #: how many of its tuples are in windows that cannot change, and in slices that are dropped
+        #: how many tuples are in windows that are over, or came too late; how many are in dropped slices
         self._base = self._gone = 0
         self._given: frozenset[Signature] = frozenset()
         #: the arrivals of the tuples that were given and may still be in another window
@@ -37,14 +37,16 @@ class ContentProgress:
         starts = self._starts(rows)
         dues, given = [], set()
         base, due, final = 0, 0, True
+        if moment.watermark == math.inf and rows:
+            starts.append(len(rows))  # the end of the stream closes the last one
         for start, stop in pairwise(starts):
-            closing = rows[stop]
-            if closing[0] > moment.watermark:
+            closing = rows[stop][0] if stop < len(rows) else math.inf
+            if closing > moment.watermark:
                 break
             signature = rows[start][1], rows[stop - 1][1], stop - start
             if signature not in self._given:
-                dues.append(self._due(stream, rows, start, stop, closing[0]))
-            final = final and closing[0] <= moment.horizon
+                dues.append(self._due(stream, rows, start, stop, closing))
+            final = final and closing <= moment.horizon
             if final:
                 base = stop
             else:
@@ -74,6 +76,22 @@ class ContentProgress:
             place -= 1
         return firsts[place]
 
+    def next_due(self, stream: Stream) -> Time:
+        return stream.next_row(stream.watermark)
+
+    def needed_until(self, stream: Stream) -> Time:
+        return stream.youngest
+
+    def open_from(self, stream: Stream) -> Time:
+        """Tuples before this time belong to windows that are over."""
+        rows = self._rows(stream) if self._base else []
+        return rows[0][0] if rows else -math.inf
+
+    def refusing(self, times: list[Time]) -> Self:
+        successor = self._like()
+        successor._base += sum(time >= self.since for time in times)
+        return successor
+
     def without(self, stream: Stream, dropped: int) -> Self:
         successor = self._like()
         slices = stream.book.slices[:dropped]
@@ -91,6 +109,9 @@ class ContentProgress:
         successor._given = frozenset((first, last, count) for first, last, count in windows)
         successor._seen = frozenset(map(a_number, some(seen, "tuples")))
         return successor
+
+    def check(self, stream: Stream) -> None:
+        """Nothing: tuples that are not there are in no window."""
 
     def _like(self) -> Self:
         other = type(self)(self.kind, self.name, self.since)

@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right
 from itertools import accumulate
 from typing import Any, Self
 
+from mta.encoding.untrusted import Malformed
 from mta.slicing.progress.told import a_number, some
 from mta.slicing.slices import Row, Slice, folded
 from mta.slicing.stream import Due, Moment, Stream
@@ -78,7 +79,7 @@ class CountProgress:
     """The windows that were given and may still change, of all that end before number `upto`."""
 
     idle_until: Time = -math.inf
-    __slots__ = ("final", "given", "gone", "kind", "since", "upto")
+    __slots__ = ("final", "given", "gone", "kind", "refused", "since", "upto")
 
     def __init__(
         self,
@@ -88,16 +89,19 @@ class CountProgress:
         final: int = 0,
         gone: int = 0,
         given: dict[int, Signature] | None = None,
+        refused: int = 0,
     ) -> None:
         self.kind, self.since, self.upto = kind, since, upto
-        #: the windows that end before this number cannot change
+        #: the windows that end before this number are over
         self.final = final
-        #: how many of its tuples are in slices that the stream has dropped
+        #: how many tuples are in slices that the stream has dropped
         self.gone = gone
         self.given = given or {}
+        #: how many came too late for it, and have no number; they are before all that may change
+        self.refused = refused
 
     def advance(self, stream: Stream, moment: Moment) -> tuple[list[Due], Self]:
-        tuples = Numbered(stream, self.since, self.gone)
+        tuples = self._numbered(stream)
         until = tuples.before(moment.watermark, or_at=True)
         late = [time for time in moment.late if time >= self.since]
         changed = max(self.final, min(self.upto, tuples.before(late[0]))) if late else self.upto
@@ -109,13 +113,14 @@ class CountProgress:
                 at = tuples.row(end - 1)[0]
                 dues.append(Due(at, start, end, tuples.fold(start, end), start in given))
                 given[start] = signature
-        final = tuples.before(moment.horizon, or_at=True)
+        final = self._final(tuples, moment.horizon)
         kept = {start: given[start] for start in given if start + self.kind.length > final}
-        return dues, type(self)(self.kind, self.since, max(until, self.upto), final, self.gone, kept)
+        upto = max(until, self.upto)
+        return dues, type(self)(self.kind, self.since, upto, final, self.gone, kept, self.refused)
 
     def early(self, stream: Stream) -> list[Due]:
-        tuples = Numbered(stream, self.since, self.gone)
-        if stream.youngest < self.since or tuples.stop == self.gone:
+        tuples = self._numbered(stream)
+        if stream.youngest < self.since or tuples.stop == tuples.numbers[0]:
             return []
         return [
             Due(stream.youngest, start, tuples.stop, tuples.fold(start, tuples.stop), False)
@@ -124,30 +129,73 @@ class CountProgress:
         ]
 
     def needs(self, stream: Stream, horizon: Time) -> Time:
-        tuples = Numbered(stream, self.since, self.gone)
-        final = tuples.before(horizon, or_at=True)
+        if horizon == math.inf:
+            return horizon
+        tuples = self._numbered(stream)
+        final = self._final(tuples, horizon)
         # what is not final may shift
         start = min(final, next(iter(self._starts(final, math.inf))))
         return tuples.first_of_slice(start) if start < tuples.stop else max(horizon, self.since)
+
+    def _final(self, tuples: Numbered, horizon: Time) -> int:
+        """What is over stays over, also where a dump tells of an earlier watermark."""
+        return max(self.final, tuples.before(horizon, or_at=True))
+
+    def next_due(self, stream: Stream) -> Time:
+        return stream.next_row(stream.watermark)
+
+    def needed_until(self, stream: Stream) -> Time:
+        return stream.youngest
 
     def without(self, stream: Stream, dropped: int) -> Self:
         gone = self.gone + sum(
             each.count for each in stream.book.slices[:dropped] if each.first >= self.since
         )
-        return type(self)(self.kind, self.since, self.upto, self.final, gone, self.given)
+        return type(self)(self.kind, self.since, self.upto, self.final, gone, self.given, self.refused)
+
+    def open_from(self, stream: Stream) -> Time:
+        """Tuples before this time are in no window but in those that are over; infinity if there is none."""
+        start = next(iter(self._starts(self.final, math.inf)))
+        if not start:
+            return -math.inf
+        tuples = self._numbered(stream)
+        if start > min(self.final, tuples.stop):
+            return math.inf
+        dropped = stream.book.last_dropped
+        # the row may be one that it has refused, where that of the number was dropped
+        return max(tuples.row(start - 1)[0], dropped) if start > tuples.numbers[0] else dropped
+
+    def refusing(self, times: list[Time]) -> Self:
+        refused = self.refused + sum(time >= self.since for time in times)
+        return type(self)(self.kind, self.since, self.upto, self.final, self.gone, self.given, refused)
 
     def saved(self) -> Any:
-        return [self.upto, self.final, self.gone, list(self.given.items())]
+        return [self.upto, self.final, self.gone, list(self.given.items()), self.refused]
 
     def loaded(self, saved: Any) -> Self:
-        *numbers, windows = some(saved, "a query's progress", 4)
-        upto, final, gone = map(a_number, numbers)
+        saved = some(saved, "a query's progress")
+        # those of before had refused none
+        upto, final, gone, windows, refused = some([*saved, 0] if len(saved) == 4 else saved, "it", 5)
+        upto, final, gone, refused = map(a_number, (upto, final, gone, refused))
         given: dict[int, Signature] = {}
         for each in some(windows, "windows"):
             start, signature = some(each, "a window", 2)
             first, last = some(signature, "a window's tuples", 2)
             given[a_number(start)] = a_number(first), a_number(last)
-        return type(self)(self.kind, self.since, upto, final, gone, given)
+        return type(self)(self.kind, self.since, upto, final, gone, given, refused)
+
+    def _numbered(self, stream: Stream) -> Numbered:
+        return Numbered(stream, self.since, self.gone - self.refused)
+
+    def check(self, stream: Stream) -> None:
+        tuples = self._numbered(stream)
+        begin, stop = tuples.numbers[0], tuples.stop
+        first = next(iter(self._starts(self.final, math.inf)))
+        # nothing changes any more once a stream has ended
+        ended = stream.watermark == math.inf and begin == self.final == stop
+        if not (ended or begin <= min(first, self.final)) or not self.final <= self.upto <= stop:
+            told = [self.upto, self.final, self.gone, self.refused]
+            raise Malformed(f"windows of {stop} tuples were given up to the numbers {told}")
 
     def _starts(self, after: int, until: float) -> Any:
         """The starts of the windows with after < end <= until."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 from mta.core.states import NOTHING
+from mta.encoding.untrusted import Malformed, shown
 from mta.slicing.progress.told import a_span, a_time, some
 from mta.slicing.stream import Due, Moment, Stream
 from mta.slicing.windows import EdgeWindow, Span, Time
@@ -30,21 +32,14 @@ class EdgeProgress:
 
     def advance(self, stream: Stream, moment: Moment) -> tuple[list[Due], Self]:
         until = max(moment.watermark, self.upto)
-        spans = list(self._ending_in(stream, self.upto, until))
-        if moment.late:
-            spans += {
-                span
-                for late in moment.late
-                if late >= self.since
-                for span in self._ending_in(stream, late, self.upto)
-                if span[0] <= late
-            }
+        spans = list(self._ending_in(stream.next_time, self.upto, until))
+        spans += self._with_any(moment.late, moment.over, min(self.upto, stream.watermark))
         dues = [due for span in spans if (due := self._due(stream, span, span in self.given))]
         given = self.given
         if given or moment.horizon < until:
             ended = {*given, *((due.start, due.end) for due in dues)}
             given = frozenset(span for span in ended if span[1] > moment.horizon)
-        edge = self.kind.edge_after(until)
+        edge = None if until == math.inf else self.kind.edge_after(until)
         return dues, type(self)(self.kind, self.since, until, given, math.inf if edge is None else edge)
 
     def early(self, stream: Stream) -> list[Due]:
@@ -53,10 +48,23 @@ class EdgeProgress:
         spans = (span for span in self.kind.holding(stream.youngest) if span[1] > stream.watermark)
         return [due for span in spans if (due := self._due(stream, span, False))]
 
-    def needs(self, stream: Stream, horizon: Time) -> Time:  # noqa: ARG002
-        if horizon == -math.inf:
-            return self.since
-        return max(self.kind.reach(horizon), self.since)
+    def needs(self, stream: Stream, horizon: Time) -> Time:
+        # long before all tuples, windows may be too many to be told apart
+        first = stream.next_time(-math.inf)
+        if first is None or abs(horizon) == math.inf:
+            return max(horizon, self.since)
+        return max(self.kind.reach(max(horizon, first)), self.since)
+
+    def next_due(self, stream: Stream) -> Time:
+        for _, end in self._ending_in(stream.next_time, self.upto, math.inf):
+            return end
+        return math.inf
+
+    def needed_until(self, stream: Stream) -> Time:
+        return self.kind.last_end(stream.youngest) if stream.youngest >= self.since else -math.inf
+
+    def refusing(self, times: list[Time]) -> Self:  # noqa: ARG002
+        return self
 
     def without(self, stream: Stream, dropped: int) -> Self:  # noqa: ARG002
         return self
@@ -69,23 +77,49 @@ class EdgeProgress:
         spans = frozenset(a_span(each) for each in some(given, "windows"))
         return type(self)(self.kind, self.since, a_time(upto), spans, a_time(idle_until))
 
+    def check(self, stream: Stream) -> None:
+        if self.upto > max(stream.watermark, stream.youngest):
+            raise Malformed(f"windows up to {shown(self.upto)} were given, behind all tuples")
+        if abs(self.upto) < math.inf:
+            self.kind.edge_after(self.upto)
+
     def _due(self, stream: Stream, span: Span, is_update: bool) -> Due | None:
         start, end = span
         state = stream.between(max(start, self.since), end)
         return None if state is NOTHING else Due(end, start, end, state, is_update)
 
-    def _ending_in(self, stream: Stream, after: Time, until: Time) -> Iterator[Span]:
-        """The windows with after < end <= until, without most of those that are empty."""
+    def _with_any(self, times: list[Time], after: Time, until: Time) -> Iterator[Span]:
+        """The windows with after < end <= until that hold some of these times, each once."""
+        times = times[bisect_left(times, self.since) :]
+        if not times:
+            return
+
+        def next_time(time: Time) -> Time | None:
+            place = bisect_left(times, time)
+            return times[place] if place < len(times) else None
+
+        for start, end in self._ending_in(next_time, max(times[0], after), until):
+            held = next_time(start)
+            if held is not None and held < end:
+                yield start, end
+
+    def _ending_in(
+        self, next_time: Callable[[Time], Time | None], after: Time, until: Time
+    ) -> Iterator[Span]:
+        """The windows with after < end <= until, without most of those that hold no time.
+
+        `next_time` has the first time at or after another.
+        """
         kind, time = self.kind, after
         if time == -math.inf:
-            first = stream.next_time(self.since)
+            first = next_time(self.since)
             time = until if first is None else first
         while time < until:
             edge = kind.edge_after(time)
             if edge is None or edge > until:
                 return
-            # no window that holds `time` and none that starts later has a tuple before this one
-            coming = stream.next_time(max(kind.reach(time), self.since))
+            # no window that holds `time` and none that starts later holds one before this
+            coming = next_time(max(kind.reach(time), self.since))
             if coming is None:
                 return
             if coming < edge:

@@ -37,12 +37,10 @@ class Rival(ABC):
     def insert(self, value: Any, time: float) -> list[Result]:
         if type(time) is not int and type(time) is not float:
             time = check_time(time)
-        state = self.monoid.lift(value)
-        if time < self._time - self.lateness:
-            self.late_dropped += 1
-        else:
-            self._take(time, self._arrivals, state)
+        if self._take(time, self._arrivals, self.monoid.lift(value)):
             self._arrivals += 1
+        else:
+            self.late_dropped += 1
         return []
 
     def extend(self, values: Any, times: Any) -> list[Result]:
@@ -59,10 +57,11 @@ class Rival(ABC):
             raise OutOfOrderError(f"the watermark {time!r} is before {self._time!r}, the one before it")
         found = sorted(self._due(time), key=when)
         self._time = time
-        return [result for _, _, result in found]
+        return [each.result for each in found]
 
     @abstractmethod
-    def _take(self, time: Time, arrival: int, state: Any) -> None: ...
+    def _take(self, time: Time, arrival: int, state: Any) -> bool:
+        """Takes a tuple in, unless it is late for all queries."""
 
     @abstractmethod
     def _due(self, time: Time) -> list[Timed]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right, insort
 from heapq import heappop, heappush
 from typing import Any
@@ -59,14 +60,20 @@ class Buckets(Rival):
         ]  # type: list[tuple[int, str, EdgeWindow, dict[Span, Bucket], list[Any]]]
         names = enumerate(self.kinds.items())
         self._sessions = [
-            (place, name, kind.gap, []) for place, (name, kind) in names if isinstance(kind, Session)
-        ]  # type: list[tuple[int, str, Time, list[Bucket]]]
+            (place, name, kind.gap, [], [-math.inf])
+            for place, (name, kind) in names
+            if isinstance(kind, Session)
+        ]  # type: list[tuple[int, str, Time, list[Bucket], list[Time]]]
         self._late: list[tuple[Any, ...]] = []
 
-    def _take(self, time: Time, arrival: int, state: Any) -> None:
-        monoid = self.monoid
+    def _take(self, time: Time, arrival: int, state: Any) -> bool:
+        monoid, horizon = self.monoid, self._time - self.lateness
+        taken = bool(time >= horizon)
         for place, name, kind, buckets, ends in self._fixed:
             for span in kind.holding(time):
+                if span[1] <= horizon:
+                    continue
+                taken = True
                 bucket = buckets.get(span)
                 if bucket is None:
                     bucket = buckets[span] = Bucket(span[0])
@@ -74,8 +81,19 @@ class Buckets(Rival):
                 if span[1] <= self._time and not (bucket.given and bucket.stale):
                     self._late.append((place, name, span, bucket))
                 bucket.add(monoid, time, arrival, state)
-        for _, _, gap, sessions in self._sessions:
-            self._join(sessions, gap, time, arrival, state)
+        refusing = []
+        for query in self._sessions:
+            _, _, gap, sessions, over = query
+            oldest = sessions[0].start if sessions else horizon
+            if time > over[0] and time + gap >= min(horizon, oldest):
+                self._join(sessions, gap, time, arrival, state)
+                taken = True
+            else:
+                refusing.append(over)
+        if taken:
+            for over in refusing:
+                over[0] = max(over[0], time)
+        return taken
 
     def _join(self, sessions: list[Bucket], gap: Time, time: Time, arrival: int, state: Any) -> None:
         at = bisect_right(sessions, time, key=_start)
@@ -106,12 +124,13 @@ class Buckets(Rival):
                     found.append(self._given(place, name, (start, end), bucket))
             for span in [span for span in buckets if span[1] <= horizon]:
                 del buckets[span]
-        for place, name, gap, sessions in self._sessions:
+        for place, name, gap, sessions, over in self._sessions:
             found += [
                 self._given(place, name, (bucket.start, bucket.last + gap), bucket)
                 for bucket in sessions
-                if bucket.stale and bucket.last + gap <= time
+                if bucket.stale and bucket.last + gap < time
             ]
+            over[0] = max([over[0], *(one.last for one in sessions if one.last + gap < horizon)])
             sessions[:] = [bucket for bucket in sessions if bucket.last + gap >= horizon]
         return found
 
@@ -119,7 +138,7 @@ class Buckets(Rival):
         value = self.monoid.lower(bucket.total(self.monoid))
         result = Result(name, *span, value, bucket.given)
         bucket.given, bucket.stale = True, False
-        return span[1], place, result
+        return Timed(span[1], place, result)
 
 
 def _order(row: tuple[Time, int, Any]) -> tuple[Time, int]:

@@ -28,8 +28,12 @@ class Held(Rival):
         #: how far each query is: where its next window may begin or end
         self._at: dict[str, Time] = dict.fromkeys(self.kinds, -math.inf)
 
-    def _take(self, time: Time, arrival: int, state: Any) -> None:
+    def _take(self, time: Time, arrival: int, state: Any) -> bool:
+        # what the algorithm has taken in can have none before it
+        if time < self._time - self.lateness:
+            return False
         heappush(self._held, (time, arrival, state))
+        return True
 
     def _due(self, time: Time) -> list[Timed]:
         horizon = time - self.lateness
@@ -39,7 +43,7 @@ class Held(Rival):
         found: list[Timed] = []
         for place, (name, kind) in enumerate(self.kinds.items()):
             for start, end, state in self._finished(name, kind, ready, horizon):
-                found.append((end, place, Result(name, start, end, self.monoid.lower(state))))
+                found.append(Timed(end, place, Result(name, start, end, self.monoid.lower(state))))
         self._forget(horizon)
         return found
 

@@ -12,7 +12,7 @@ from mta.slicing.keyed import KeyedStreams
 from mta.slicing.queries import Plan, checked_queries
 from mta.slicing.settings import Settings
 from mta.slicing.slice_manager import SliceManager
-from mta.slicing.slices import Slice, Slices
+from mta.slicing.slices import Slice
 from mta.slicing.stream import Stream
 from mta.slicing.windows import Time, Window
 
@@ -26,9 +26,15 @@ class OneTupleSlices(SliceManager):
         assert isinstance(stream.store, Eager)
         stream.store.refresh(stream.book)
 
-    def joining(self, book: Slices, new: Slice) -> tuple[int, int]:
-        place = bisect_right(book.firsts, new.first)
+    def joining(self, stream: Stream, new: Slice) -> tuple[int, int]:
+        place = bisect_right(stream.book.firsts, new.first)
         return place, place
+
+
+class OneLeafTuples(Eager):
+    """A tree with a leaf for each tuple, also where no query tells them apart."""
+
+    joins = False
 
 
 class TupleTree(KeyedStreams):
@@ -42,11 +48,11 @@ class TupleTree(KeyedStreams):
         lateness: float = 0,
     ) -> None:
         settings = Settings.checked(lateness, None, False, False, None, None)
-        super().__init__(monoid, checked_queries(queries), settings, "tuple tree")
+        super().__init__(monoid, checked_queries(queries, lateness), settings, "tuple tree")
 
     def _planned(self, queries: Any) -> Plan:
         plan = super()._planned(queries)
         return plan._replace(manager=OneTupleSlices(self._monoid, plan.edges, keeps_rows=True, most=1))
 
     def _new_store(self) -> Eager:
-        return Eager(self._monoid)
+        return OneLeafTuples(self._monoid)

@@ -46,7 +46,9 @@ def session(directory: Path, log: IO[bytes], memory: int) -> Iterator[Running]:
 
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it has a word on every Ctrl-C
+    # it has a word on every Ctrl-C, and another under the name of the root
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_is_not_of_py4j)
     conf = SparkConf().setAll(list(_settings(directory, memory).items()))
     gateway: Any = None
     try:
@@ -65,6 +67,11 @@ def session(directory: Path, log: IO[bytes], memory: int) -> Iterator[Running]:
         if gateway is not None:
             with not_interrupted():
                 _end(gateway)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """What py4j logs it raises too. Ctrl-C in the midst of a call to Java is one of several errors to it."""
+    return "py4j" not in Path(record.pathname).parts
 
 
 def _settings(directory: Path, memory: int) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from math import log10
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -47,6 +48,9 @@ LOOKS = {
     "DABA": Look("#3f8f5f", "s"),
     "Log MTA": Look("#c8702a", "^"),
     "Amortized MTA": Look("#12507b", "o"),
+    "Slicing, one by one": Look("#6b6b2f", "v"),
+    "Slicing, First, one by one": Look("#b48fce", "D"),
+    "Slicing, First": Look("#7a4f9a", "D"),
     "Slicing, lazy": Look("#12507b", "o"),
     "Slicing, eager": Look("#c8702a", "^"),
     "Slicing, a store": Look("#4f8fa8", "o"),
@@ -56,6 +60,8 @@ LOOKS = {
     "Held, one B-Int": Look("#8a8f96", "x"),
 }
 STORED = {", Redis": "--", ", a store": "--", ", RocksDB": ":"}
+#: How the title of a line through others ends. It has the colour of those, and no markers.
+FIT = ", fit"
 #: Of bars, by the style of the lines.
 HATCHES = {"-": "", "--": "////", ":": "...."}
 OTHERS = (
@@ -83,14 +89,18 @@ def lines(
 ) -> Axes:
     """Draws one line a title, with the legend above; y is on a logarithmic scale where all is above 0."""
     axes: Axes = figure.subplots()
+    titles = list(series)
     for place, (title, points) in enumerate(series.items()):
         if points:
-            look = look_of(title, place)
+            of = title.removesuffix(FIT)
+            look = look_of(of, titles.index(of) if of in titles else place)
             xs, ys = zip(*sorted(points), strict=True)
             axes.plot(
                 xs, ys, look.style, color=look.color, marker=look.marker, ms=4, lw=1.4, label=title,
                 mfc=look.color if look.filled else "white",
             )  # fmt: skip
+            if of != title:
+                axes.get_lines()[-1].set(marker="", linestyle="--", linewidth=1)
     if log_x:
         tens = all(x > 0 and log10(x).is_integer() for points in series.values() for x, _ in points)
         axes.set_xscale("log", base=10 if tens else 2)
@@ -121,7 +131,8 @@ def bars(figure: Figure, groups: Mapping[str, Mapping[str, float]], *, y: str, l
             hatch=HATCHES[look.style],
             linewidth=0.3,
         )
-    axes.set_xticks(range(len(groups)), [title.replace(" ", "\n", 1) for title in groups])
+    size = 9.0 if len(groups) < 7 else 7.0
+    axes.set_xticks(range(len(groups)), [title.replace(" ", "\n", 1) for title in groups], fontsize=size)
     if log_y:
         axes.set_yscale("log")
     finish(axes, "", y)
@@ -136,11 +147,34 @@ def legend(figure: Figure) -> None:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             found.setdefault(str(label), handle)
     figure.legend(
-        list(found.values()), list(found), loc="outside upper left", ncols=2, fontsize=7.5, frameon=False
-    )
+        list(found.values()), list(map(typeset, found)), loc="outside upper left", ncols=2, fontsize=7.5,
+        frameon=False, handlelength=3,
+    )  # fmt: skip
+
+
+def typeset(text: str) -> str:
+    """Powers of two as a figure shows them."""
+    return re.sub(r"\b2\^(\d+)", r"$2^{\1}$", text)
+
+
+def _plain(value: float, _: object = None) -> str:
+    """A number at an axis: as one writes it, where that is not long."""
+    return f"{value:g}" if 1e-2 <= value < 1e4 else f"$10^{{{round(log10(value))}}}$"
+
+
+def _label_tens(axis: Any, least: float, most: float) -> None:
+    """A logarithmic axis: plain numbers, and more of them where it has few powers of ten."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    axis.set_major_formatter(_plain)
+    axis.set_minor_formatter(NullFormatter())
+    if most < 100 * least:
+        axis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0)))
 
 
 def finish(axes: Any, x: str, y: str) -> None:
+    if axes.get_yscale() == "log" and axes.yaxis.get_transform().base == 10:
+        _label_tens(axes.yaxis, *axes.get_ylim())
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.grid(True, color="#e3e8ec", lw=0.6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -31,8 +32,11 @@ NEAR = 1 << 20
 #: Seconds without a word after which a process at its limit is taken for stuck.
 STUCK = 60.0
 
-#: What Python and the libraries under it say where memory is short.
-NO_MEMORY_SIGNS = r"MemoryError|bad_alloc|Unable to allocate|memory allocation of \d+ bytes failed"
+#: What Python, the system and the libraries under it say where memory is short.
+NO_MEMORY_SIGNS = (
+    r"MemoryError|bad_alloc|Unable to allocate|memory allocation of \d+ bytes failed"
+    rf"|{os.strerror(errno.ENOMEM)}|failed to map segment"
+)
 #: What a library written in C++ or Rust says when it ends, which under a limit is for want of memory.
 ABORTS = r"terminate called|Rust cannot catch foreign exceptions"
 

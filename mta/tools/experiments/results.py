@@ -12,6 +12,7 @@ from typing import Any
 
 from mta.tools.bench.measure import PACKAGES, machine, versions
 from mta.tools.experiments.experiment import Case, Exhibit, Experiment, Record, Scale
+from mta.tools.experiments.plots import typeset
 from mta.tools.experiments.process import FAILED
 
 FORMAT = 1
@@ -120,7 +121,7 @@ class Results:
                 exhibit.draw(figure)
                 note = " ".join(text for text in (exhibit.cut, QUICK if self.scale.quick else "") if text)
                 if note:
-                    figure.supxlabel(_wrapped(note), fontsize=7, color="#555555", x=0.01, ha="left")
+                    figure.supxlabel(typeset(_wrapped(note)), fontsize=7, color="#555555", x=0.01, ha="left")
                 files = [self.figure_file(exhibit, kind) for kind in ("svg", "png")]
                 for file in files:
                     figure.savefig(file, dpi=200, metadata={"Date": None} if file.suffix == ".svg" else None)

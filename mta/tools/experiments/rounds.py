@@ -12,8 +12,8 @@ from typing import Any
 
 from mta.tools.bench.measure import turn_by_turn, uncollected
 
-#: Turns that each window has, and rounds from which its time is guessed before them.
-TURNS, FIRST = 5, 4
+#: Turns that each window has.
+TURNS = 5
 
 #: Nanoseconds that a round takes, by contender and size of the window.
 Times = Mapping[tuple[str, int], float]
@@ -44,10 +44,19 @@ class Anew:
 
 
 class Rounds:
-    """A window that is full, and what comes into it: `batch` elements leave and come in before each query."""
+    """A window that is full, and what comes into it: `batch` elements leave and come in before each query.
 
-    def __init__(self, window: Any, elements: Sequence[Any], size: int, batch: int = 1) -> None:
+    Most algorithms have a few rounds that are dear among many that are cheap: two stacks are flipped once for
+    all that the window holds, and pages are folded one by one. Only whole periods of those are measured. In a
+    `steady` window every round costs about the same.
+    """
+
+    def __init__(
+        self, window: Any, elements: Sequence[Any], size: int, batch: int = 1, *, steady: bool = False
+    ) -> None:
         self.window, self.batch = window, batch
+        #: rounds in which all that is held has gone, and as many whole pages as hold that
+        self.period = 1 if steady else _whole(_whole(size, getattr(window, "page_size", 1)), batch) // batch
         self._coming = cycle(elements)
         window.extend(list(islice(self._coming, size)))
         window.query()
@@ -80,20 +89,30 @@ def _in_batches(window: Any, coming: Sequence[Any], batch: int) -> None:
         query()
 
 
+def _whole(number: int, part: int) -> int:
+    """The least multiple of a part that is no less than a number."""
+    return -(-number // part) * part
+
+
 def take_turns(windows: Mapping[str, Rounds], seconds: float) -> dict[str, float]:
     """Nanoseconds of processor time a round: the median of some turns, which all windows have in turn.
 
-    Each has about so many seconds in all, and a round a turn at least.
+    Each has about so many seconds in all, and a whole period a turn at least.
     """
-    counts = {}
     found: dict[str, list[float]] = {name: [] for name in windows}
     with uncollected():
-        for name, rounds in windows.items():
-            guess = rounds.run(FIRST) / FIRST
-            counts[name] = max(1, int(seconds * 1e9 / TURNS / max(guess, 1.0)))
+        counts = {name: rounds_within(rounds, seconds / TURNS) for name, rounds in windows.items()}
         for name in turn_by_turn(windows, TURNS):
             found[name].append(windows[name].run(counts[name]) / counts[name])
     return {name: statistics.median(each) for name, each in found.items()}
+
+
+def rounds_within(rounds: Rounds, seconds: float) -> int:
+    """As many whole periods as take about so long, and one at least: found out by running them."""
+    nanoseconds, count = seconds * 1e9, rounds.period
+    while (spent := rounds.run(count)) * 2 < nanoseconds:
+        count *= 2
+    return max(1, int(count / rounds.period * nanoseconds / max(spent, 1.0))) * rounds.period
 
 
 def break_even(times: Times, who: str, base: str, factor: float = 1.0) -> float | None:

@@ -31,7 +31,7 @@ from spark_integration.streaming.schema import concatenated
 from spark_integration.streaming.sorting import MemoryRun, Run, merged
 from spark_integration.streaming.spill import Spills, spilled
 from spark_integration.streaming.state import BucketState, damaged
-from spark_integration.streaming.storage import LEASE, Place
+from spark_integration.streaming.storage import LEASE, Place, documents_name, windows_name
 from stores import Store
 
 #: Bytes of a state, but for what is to be removed from the store.
@@ -68,7 +68,7 @@ class BucketTask:
         stream = tools.stream
         try:
             self._documents = Documents(
-                f"{state.name}/{state.bucket}/rows", store, self._hold, state.documents
+                documents_name(state.name, state.bucket), store, self._hold, state.documents
             )
             self._table = KeyTable(
                 tools.shape, self._documents, state.keys, stream.least, by_clock=stream.by_clock
@@ -79,7 +79,7 @@ class BucketTask:
             retired = self._retired()
         except Malformed as error:
             raise damaged(f"bucket {state.bucket}", error) from error
-        self._windows = Windows(tools, self._table, state.name, store, place, meter)
+        self._windows = Windows(tools, self._table, windows_name(state.name), store, place, meter)
         for name in retired:
             retire(store, name, place.batch)
         self._documents.clear()
@@ -154,14 +154,19 @@ class BucketTask:
         times = self._tools.order.times(batch)
         if self._backlog is None:
             on_time = self._not_before_others(batch, times)
-        elif self._clock is not None:
-            on_time = times > self._clock
+        elif self._complete is not None:
+            on_time = times > self._complete
         if on_time is not None and not bool(on_time.all()):
             self._meter.add("late", int(batch.num_rows - np.count_nonzero(on_time)))
             batch, times = batch.take(pa.array(np.flatnonzero(on_time))), times[on_time]
         if self._backlog is not None and self._tools.stream.forgets_rows and batch.num_rows:
             self._expected.append(last_times(batch, times))
         return batch
+
+    @property
+    def _complete(self) -> int | None:
+        """The watermark up to which no more rows are taken in."""
+        return self._state.out if self._tools.stream.after_outer_joins else self._clock
 
     def _not_before_others(self, batch: pa.RecordBatch, times: Array) -> Array:
         """Which rows are not older than one of their key that has come out."""
@@ -201,7 +206,7 @@ class BucketTask:
         """Whatever damage they have, no window of another query is among them."""
         found = [text(each, "the name of a window") for each in fields(names, "windows that ended")]
         for each in found:
-            if not each.startswith(f"{self._state.name}/"):
+            if not each.startswith((f"{self._state.name}/", f"{windows_name(self._state.name)}/")):
                 raise Malformed(f"{shown(each)} is no window of this query")
         return found
 
@@ -219,7 +224,7 @@ class BucketTask:
 
     def save(self) -> BucketState | None:
         """The state after this micro-batch, None if nothing is left; what it names is in the store."""
-        state = self._state
+        state, stream = self._state, self._tools.stream
         self._windows.finish()
         # now that all rows up to the watermark are out, which may have seen those of before
         self._table.drop_old(self._clock)
@@ -236,10 +241,13 @@ class BucketTask:
         live += self._table.ranges
         if self._backlog is not None:
             state.backlog = self._backlog.save(room)
+            if self._clock is not None:
+                state.out = self._clock
             live += [(epoch, number, number + 1) for epoch, number in self._backlog.places]
         if self._table.empty and state.backlog is None and not self._documents.wrote:
             if not self._documents.named:
-                return state if state.retired else None
+                # what tells a late row behind an outer join must stay
+                return state if state.retired or stream.after_outer_joins else None
             # a replay of this micro-batch needs the documents again; one of the next one does not
             state.retired.append(self._documents.name)
             state.documents = Documents.nothing()

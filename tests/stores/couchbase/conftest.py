@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import servers
+from chance import fresh
 from servers import CouchbaseMock
 
 from stores import open_store, page_key, page_prefix
@@ -19,7 +19,7 @@ def store(couchbase_url: str) -> Iterator[Any]:
 
 @pytest.fixture
 def name() -> str:
-    return uuid.uuid4().hex
+    return fresh()
 
 
 @pytest.fixture

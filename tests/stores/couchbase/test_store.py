@@ -74,7 +74,7 @@ def test_pages_expire_only_with_a_time_to_live(couchbase_url: str, name: str, ke
         passing.put_many({keys[1]: b"x"})
         token = passing.swap_root(name, b"root", None)
         assert passing.get_many(keys[:2]) == [b"x", b"x"]
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 300
         while passing.get_many(keys[1:2]) != [None]:
             assert time.monotonic() < deadline
             time.sleep(0.1)
@@ -124,7 +124,7 @@ def test_forked_children_come_to_their_end(couchbase_url: str) -> None:
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKS, couchbase_url],
         cwd=ROOT,
         capture_output=True,
-        timeout=60,
+        timeout=300,
         check=False,
         text=True,
     )

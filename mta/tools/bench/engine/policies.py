@@ -13,6 +13,8 @@ from mta.tools.bench.engine.streams import side_by_side
 from mta.tools.bench.report import Section
 from mta.tools.bench.setting import Setting
 
+#: Pushes at a stretch: whole pages, of numbers and of objects, so that each stretch has its share of them.
+PAGE = 1 << 14
 #: Times a push of DABA, at most.
 TARGET = 1.0
 
@@ -73,7 +75,7 @@ def measure(setting: Setting) -> Section:
         "policies", f"push under programmed policies, windows of about {below:,} and {above:,}; per push"
     )
     for window in (below, above):
-        chunk = 500 if setting.quick else 10_000
+        chunk = 500 if setting.quick else PAGE
         for name, make in CASES.items():
             setting.say(f"policies: {name}, {window:,}")
             case = make(window)

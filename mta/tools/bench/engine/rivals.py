@@ -38,25 +38,31 @@ def load(name: str) -> Any:
         raise Missing(f"{name} is not installed: pip install 'mta-windows[experiments]'") from error
 
 
-def polars(aggregate: str, times: Array, values: Array, span: int, by_count: bool) -> Rolling:  # noqa: ARG001
-    """Rows with times in (t - span, t], as TimeWindow has them."""
+def polars(aggregate: str, times: Array, values: Array, span: int, by_count: bool) -> Rolling:
+    """Rows with times in (t - span, t], as TimeWindow has them; by count, which is faster, if it may be."""
     pl = load("polars")
     frame = pl.DataFrame({"t": times, "v": values})
-    rolling = getattr(pl.col("v"), f"rolling_{POLARS[aggregate]}_by")("t", window_size=f"{span}i")
+    name, column = f"rolling_{POLARS[aggregate]}", pl.col("v")
+    if by_count:
+        rolling = getattr(column, name)(window_size=span, min_samples=1)
+    else:
+        rolling = getattr(column, f"{name}_by")("t", window_size=f"{span}i")
     return lambda: frame.select(rolling).to_series().to_numpy()
 
 
 def pandas(aggregate: str, times: Array, values: Array, span: int, by_count: bool) -> Rolling:
-    """Windows by count where they are the same, else by time."""
+    """As for polars."""
     pd = load("pandas")
-    index = None if by_count else pd.DatetimeIndex(times.astype("M8[ns]"))
-    series = pd.Series(values, index=index)
-    rolling = series.rolling(span if by_count else pd.Timedelta(span, unit="ns"))
+    if by_count:
+        rolling = pd.Series(values).rolling(span, min_periods=1)
+    else:
+        index = pd.DatetimeIndex(times.astype("M8[ns]"))
+        rolling = pd.Series(values, index=index).rolling(pd.Timedelta(span, unit="ns"))
     return lambda: getattr(rolling, PANDAS[aggregate])().to_numpy()
 
 
 def duckdb(aggregate: str, times: Array, values: Array, span: int, by_count: bool) -> Rolling:
-    """As for pandas: windows by count are several times faster than windows by time."""
+    """As for polars: windows by count are several times faster than windows by time."""
     connection = load("duckdb").connect()
     connection.execute("SET threads = 1")
     connection.register("source", {"t": times, "v": values})

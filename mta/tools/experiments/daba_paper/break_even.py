@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mta.tools.experiments import plots
-from mta.tools.experiments.daba_paper.contenders import CONTENDERS, window_of
+from mta.tools.experiments.daba_paper.contenders import CONTENDERS, QUICK_PAGE, rounds_of
 from mta.tools.experiments.experiment import Case, Compared, Exhibit, Experiment, Record, Row, Scale, Tell
 from mta.tools.experiments.operators import OPERATORS, elements_of
-from mta.tools.experiments.rounds import Rounds, break_even, take_turns
+from mta.tools.experiments.rounds import break_even, take_turns
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,7 +42,10 @@ class BreakEven(Experiment):
 
     def cases(self, scale: Scale, options: argparse.Namespace) -> list[Case]:  # noqa: ARG002
         sizes, seconds = (QUICK_SIZES, QUICK_SECONDS) if scale.quick else (SIZES, SECONDS)
-        return [{"operator": name, "sizes": list(sizes), "seconds": seconds} for name in PAPER]
+        page = QUICK_PAGE if scale.quick else None
+        return [
+            {"operator": name, "sizes": list(sizes), "seconds": seconds, "page_size": page} for name in PAPER
+        ]
 
     def title(self, case: Case) -> str:
         return OPERATORS[case["operator"]].title
@@ -53,7 +56,9 @@ class BreakEven(Experiment):
         rows = []
         for size in case["sizes"]:
             tell({"size": size})
-            windows = {name: Rounds(window_of(name, operator), elements, size) for name in CONTENDERS}
+            windows = {
+                name: rounds_of(name, operator, elements, size, case["page_size"]) for name in CONTENDERS
+            }
             found = take_turns(windows, case["seconds"])
             rows += [{"contender": name, "size": size, "ns": ns} for name, ns in found.items()]
         return rows

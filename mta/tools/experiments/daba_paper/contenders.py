@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from mta import AmortizedMTA
@@ -15,17 +15,19 @@ from mta.baselines import (
     TwoStacks,
 )
 from mta.tools.experiments.operators import OPERATORS
-from mta.tools.experiments.rounds import Anew
+from mta.tools.experiments.rounds import Anew, Rounds
 
 
 class Contender(NamedTuple):
     title: str
     kind: Callable[..., Any]
+    #: whether every round costs about the same
+    steady: bool = False
 
 
 CONTENDERS = {
-    "recalc": Contender("Recalculate", Recalculate),
-    "reactive": Contender("Reactive Aggregator", ReactiveAggregator),
+    "recalc": Contender("Recalculate", Recalculate, steady=True),
+    "reactive": Contender("Reactive Aggregator", ReactiveAggregator, steady=True),
     "two-stacks": Contender("Two-Stacks", TwoStacks),
     "foa": Contender("Functional Okasaki", FunctionalOkasaki),
     "ioa": Contender("Imperative Okasaki", ImperativeOkasaki),
@@ -33,10 +35,19 @@ CONTENDERS = {
     "amta": Contender("Amortized MTA, in memory", AmortizedMTA),
 }
 
+#: Elements of a page in quick runs, which measure whole pages too.
+QUICK_PAGE = 16
 
-def window_of(name: str, operator: str) -> Any:
+
+def window_of(name: str, operator: str, page_size: int | None = None) -> Any:
     """A window of a contender, empty. Recalculation is without an operator where that is better."""
-    made = OPERATORS[operator]
+    made, kind = OPERATORS[operator], CONTENDERS[name].kind
     if name == "recalc" and made.anew is not None:
         return Anew(made.anew)
-    return CONTENDERS[name].kind(made.monoid())
+    return kind(made.monoid(), page_size=page_size) if kind is AmortizedMTA else kind(made.monoid())
+
+
+def rounds_of(name: str, operator: str, elements: Sequence[Any], size: int, page_size: int | None) -> Rounds:
+    """A full window of a contender, and what comes into it."""
+    window = window_of(name, operator, page_size)
+    return Rounds(window, elements, size, steady=CONTENDERS[name].steady)

@@ -77,9 +77,10 @@ def series_of(points: Sequence[Row], operators: Sequence[str], cut: str) -> list
             "series",
             "Latency over the rounds (figure 13, top)",
             lambda figure: _series(figure, points, there),
-            f"Thin is the median and dots are the longest of some rounds. {'; '.join(told)}.",
+            f"The line is the median and dots are the longest of some rounds. {'; '.join(told)}.",
             (),
-            cut,
+            f"The line is the median of {points[1]['round'] - points[0]['round']:,} rounds, and a dot the "
+            f"longest of them. {cut}",
         )
     ]
 
@@ -99,28 +100,30 @@ def _spans(figure: Figure, at: Summaries, there: Sequence[str], who: Sequence[st
         axes.plot(xs, mean, look.marker, color=look.color, ms=4, label=title)
         axes.plot(xs, high, "_", color=look.color, ms=5)
         axes.plot(xs, most, "^", color=look.color, ms=3, mfc="white")
-    axes.set_xticks(range(len(there)), [OPERATORS[name].title for name in there], fontsize=7.5)
+    axes.set_xticks(range(len(there)), [OPERATORS[name].title for name in there], fontsize=7)
     axes.set_yscale("log")
     plots.finish(axes, "", "µs a round: mean, – 99.9 %, △ maximum")
     plots.legend(figure)
 
 
 def _series(figure: Figure, points: Sequence[Row], there: Sequence[str]) -> None:
-    every = figure.subplots(len(there), 1, sharex=True, squeeze=False)[:, 0]
-    for axes, name in zip(every, there, strict=True):
-        for place, who in enumerate(dict.fromkeys(point["contender"] for point in points)):
-            mine = [p for p in points if (p["operator"], p["contender"]) == (name, who)]
-            look = plots.look_of(CONTENDERS[who].title, place)
+    """A panel for each operator and contender, all on the same scales."""
+    who = list(dict.fromkeys(point["contender"] for point in points))
+    every = figure.subplots(len(there), len(who), sharex=True, sharey=True, squeeze=False)
+    for row, name in zip(every, there, strict=True):
+        for place, (axes, each) in enumerate(zip(row, who, strict=True)):
+            mine = [p for p in points if (p["operator"], p["contender"]) == (name, each)]
+            look = plots.look_of(CONTENDERS[each].title, place)
             xs = [point["round"] / 1000 for point in mine]
-            axes.plot(
-                xs, [p["median_ns"] / 1000 for p in mine], color=look.color, lw=1,
-                label=CONTENDERS[who].title,
-            )  # fmt: skip
-            axes.plot(xs, [p["longest_ns"] / 1000 for p in mine], ".", color=look.color, ms=3)
-        axes.set_yscale("log")
-        plots.finish(axes, "", f"{OPERATORS[name].title}, µs")
-    every[-1].set_xlabel("thousand rounds")
-    plots.legend(figure)
+            axes.plot(xs, [p["longest_ns"] / 1000 for p in mine], ".", color=look.color, ms=2)
+            axes.plot(xs, [p["median_ns"] / 1000 for p in mine], color=look.color, lw=1.5)
+            axes.set_yscale("log")
+            plots.finish(axes, "", f"{OPERATORS[name].title}, µs" if not place else "")
+            axes.tick_params(labelsize=7)
+            axes.yaxis.label.set_size(8)
+    for axes, each in zip(every[0], who, strict=True):
+        axes.set_title(CONTENDERS[each].title.replace(", ", ",\n").replace(" ", "\n", 1), fontsize=7)
+    every[-1][len(who) // 2].set_xlabel("thousand rounds", fontsize=8)
 
 
 def _seen(at: Summaries, there: Sequence[str], who: Sequence[str]) -> str:

@@ -23,8 +23,10 @@ from stores import LatencyStore, Store
 WINDOW, QUICK_WINDOW = 1 << 17, 1 << 10
 PAGES, QUICK_PAGES = tuple(1 << power for power in range(1, 17)), (2, 64)
 STORES = {"": "in memory", "rocksdb": "RocksDB", "redis": "Redis"}
-#: Rows of a batch, and pushes, that are measured; how often; and the rows of all with pages of fewer entries.
-BATCH, PUSHES, TIMES, SMALL, FEW = 1 << 14, 1 << 13, 3, 64, 1 << 14
+#: Rows of a batch; and how often as many rows as the window has are slid, and then pushed.
+BATCH, TIMES = 1 << 14, 3
+#: Pages of fewer entries take long, and their dear rows are close together: so many rows tell the same.
+SMALL, FEW = 64, 1 << 10
 #: Seconds that every call of a store far away takes longer.
 FAR = 0.0005
 
@@ -122,7 +124,8 @@ class _Sliding:
             store = LatencyStore(store, variant.delay)
         self._size, self._at = size, 0
         small = (variant.page_size or SMALL) < SMALL
-        self._batch, self._pushes = (min(size, FEW // 16 if small else most) for most in (BATCH, PUSHES))
+        self._rows = min(size, FEW) if small else size
+        self._batch = min(self._rows, BATCH)
         self._window = stack.enter_context(
             discarded(
                 AmortizedMTA(
@@ -143,10 +146,14 @@ class _Sliding:
 
     def turn(self) -> None:
         gc.collect()
-        values, times = self._coming(self._batch)
-        self._spent["slide"].append(timed(lambda: self._window.slide(values, times))[0] / self._batch)
-        pushed = [each.tolist() for each in self._coming(self._pushes)]
-        self._spent["push"].append(timed(lambda: self._push(*pushed))[0] / self._pushes)
+        batches = [self._coming(self._batch) for _ in range(0, self._rows, self._batch)]
+        self._spent["slide"].append(timed(lambda: self._slide(batches))[0] / self._rows)
+        pushed = [each.tolist() for each in self._coming(self._rows)]
+        self._spent["push"].append(timed(lambda: self._push(*pushed))[0] / self._rows)
+
+    def _slide(self, batches: Sequence[tuple[Array, Array]]) -> None:
+        for values, times in batches:
+            self._window.slide(values, times)
 
     def _push(self, values: list[float], times: list[int]) -> None:
         push = self._window.push
@@ -181,7 +188,7 @@ def _pages(rows: Sequence[Row]) -> list[Exhibit]:
         best = {
             where: min(points, key=lambda point: point[1])[0] for where, points in series.items() if points
         }
-        told = ", ".join(f"{where} {plots.many(size)}" for where, size in best.items())
+        told = ", ".join(f"{where}: {plots.many(size)}" for where, size in best.items())
         found.append(
             Exhibit(
                 what.removesuffix("_ns"), f"{title}, by the size of a page", _lines(series, "µs"),

@@ -186,18 +186,18 @@ class Run:
         saved = self._checkpoint()
         window.close()
         restore, restored_query = self._restored(half)
-        reopen, _ = timed(self._reopened)
-        _, reopened_query = self._restored(half)
+        close, _ = timed(self._store.close)
+        opened, _ = timed(self._opened)
+        restore_then, _ = self._restored(half)
         self._store.close()
         times = {
             "evict": evict, "query after it": query, "checkpoint": saved, "restore": restore,
-            "query after that": restored_query, "open the directory": reopen,
+            "query after that": restored_query, "close the directory": close, "open the directory": opened,
+            "restore from it": restore_then,
         }  # fmt: skip
-        del reopened_query
         return [{"phase": name, "upto": self._at, "seconds": seconds} for name, seconds in times.items()]
 
-    def _reopened(self) -> None:
-        self._store.close()
+    def _opened(self) -> None:
         self._store = open_store(self._url)
         self._store.read_root(NAME)
 

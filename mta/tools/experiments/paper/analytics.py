@@ -15,10 +15,12 @@ from mta.monoids.base import Array, Monoid
 from mta.tools.experiments import plots
 from mta.tools.experiments.experiment import Case, Compared, Exhibit, Experiment, Record, Row, Scale, Tell
 from mta.tools.experiments.paper.contenders import CONTENDERS, PAPERS, store_of, window_of
-from mta.tools.experiments.paper.turns import Stream, Turn, take_turns
+from mta.tools.experiments.paper.turns import Stream, Turn, pushes_of, take_turns
 
-WINDOW, QUICK_WINDOW = 1 << 20, 1 << 9
-PUSHES, QUICK_PUSHES, TURNS = 1 << 16, 1 << 9, 16
+WINDOW, QUICK_WINDOW, TURNS = 1 << 20, 1 << 9, 16
+#: Pushes where every push costs about the same. Elsewhere there are as many as the window may have readings,
+#: and those of a page of numbers at least.
+PUSHES, QUICK_PUSHES, PAGE = 1 << 15, 1 << 9, 1 << 14
 #: Readings before those that are measured, where a policy lets most of them go anyway.
 RECENT = 1 << 15
 #: Combines that Naive may spend on an aggregate.
@@ -58,13 +60,13 @@ class Analytics(Experiment):
     def cases(self, scale: Scale, options: argparse.Namespace) -> list[Case]:  # noqa: ARG002
         window, pushes = (QUICK_WINDOW, QUICK_PUSHES) if scale.quick else (WINDOW, PUSHES)
         return [
-            {"aggregate": name, "window": window, "pushes": pushes, "paper": scale.paper}
+            {"aggregate": name, "window": window, "steady": pushes, "paper": scale.paper}
             for name in AGGREGATES
         ]
 
     def measure(self, case: Case, tell: Tell) -> list[Row]:
-        aggregate, window, pushes = AGGREGATES[case["aggregate"]], case["window"], case["pushes"]
-        values = memory_use(window + pushes)
+        aggregate, window, pushes = AGGREGATES[case["aggregate"]], case["window"], case["steady"]
+        values = memory_use(window + max(window, PAGE))
         elements: Sequence[Any] = values.tolist()
         if case["aggregate"] == "runs":
             elements = list(enumerate(elements))
@@ -80,11 +82,13 @@ class Analytics(Experiment):
                 filled = stack.enter_context(made)
                 start = 0 if aggregate.policy is None else max(0, window - RECENT)
                 _fill(filled, elements[start:window], range(start, window))
-                few = max(TURNS, min(pushes, NAIVE // max(len(filled), 1))) if name == "naive" else pushes
-                turns[name] = Turn(filled, few // TURNS, Stream(elements, window))
-            tell({"pushing": pushes})
+                most = min(pushes, NAIVE // max(len(filled), 1)) if name == "naive" else pushes
+                count = pushes_of(filled, window, PAGE, max(TURNS, most) if contender.steady else None)
+                turns[name] = Turn(filled, count // TURNS, Stream(elements, window))
+            tell({"pushing": window})
             spent = take_turns(turns, TURNS)
-            _check({name: turn.window for name, turn in turns.items() if name != "naive"})
+            for count in {turn.pushes for name, turn in turns.items() if name != "naive"}:
+                _check({name: turn.window for name, turn in turns.items() if turn.pushes == count})
             held = {name: len(turn.window) for name, turn in turns.items()}
         return [{"contender": name, "held": held[name], **spent[name].row()} for name in PAPERS]
 
@@ -100,7 +104,7 @@ class Analytics(Experiment):
         }
         won = [AGGREGATES[name].title for name in there if at[name, "amta"] <= at[name, "daba"]]
         lost = [AGGREGATES[name].title for name in there if at[name, "amta"] > at[name, "daba"]]
-        pushes = max(row["pushes"] for row in rows)
+        most, fewer = max(row["pushes"] for row in rows), rows[0]["steady"]
         return [
             Exhibit(
                 "latency",
@@ -109,8 +113,9 @@ class Analytics(Experiment):
                 f"Amortized MTA in memory is faster than cached DABA for {', '.join(won) or 'none'}, "
                 f"and slower for {', '.join(lost) or 'none'}.",
                 _compared(at, there),
-                f"A window of {plots.many(rows[0]['window'])} readings; {pushes:,} updates, of Naive fewer; "
-                f"the paper has {READINGS:,}. The readings are simulated; windows with a programmed "
+                f"A window of {plots.many(rows[0]['window'])} readings; {plots.many(most)} updates, of "
+                f"Log MTA {plots.many(fewer)}, of Naive fewer; the paper has {READINGS:,}. The readings are "
+                "simulated; windows with a programmed "
                 f"policy begin with the last {RECENT:,} before those that are measured.",
             )
         ]  # fmt: skip

@@ -21,15 +21,19 @@ from mta.tools.experiments.paper.contenders import (
     policy,
     window_of,
 )
+from mta.tools.experiments.paper.turns import pushes_of
 from stores import Store, open_store
 from stores.counting import CountingStore
 
-#: Window sizes, and how many pushes are counted at most.
+#: Window sizes, and how many pushes are counted at most where each combines about as often as the others.
 SIZES, PUSHES = tuple(1 << k for k in range(6, 17, 2)), 1 << 13
 QUICK_SIZES, QUICK_PUSHES = (1 << 6, 1 << 8), 1 << 9
 
 #: Where a push combines often, fewer tell the same, and only the MTA goes up to the largest sizes.
 FEW, OTHERS_LARGEST = 64, 1 << 14
+
+#: Pushes before those that are counted: the first may find no room for one element more, and make some once.
+FIRST = 4
 
 #: Elements that come in together: a window is filled as a stream fills it.
 CHUNK = 1024
@@ -143,9 +147,10 @@ def _counted(contender: Contender, paper: bool, size: int, pushes: int) -> Row:
         with window_of(contender, monoid(counted), policy(), store=store, paper=paper) as window:
             _fill(window, size, size)
             expensive = contender.title in ("Naive", "Reactive Aggregator")
-            most = pushes if size <= OTHERS_LARGEST else pushes >> 2
-            steps = min(FEW if expensive else 2 * size, most)
-            slid = _slide(window, counted, counting, size, steps)
+            most = (FEW if expensive else pushes) if contender.steady else None
+            for _ in range(FIRST):
+                window.push((1, size))
+            slid = _slide(window, counted, counting, size, pushes_of(window, 2 * size, 1, most))
             return {"size": size, **slid, **_bulk(window, counted, counting, size)}
 
 
@@ -238,7 +243,7 @@ def _exhibit(rows: Sequence[Row], what: str, title: str, y: str, more: str) -> E
 def _seen(series: dict[str, list[tuple[float, float]]]) -> str:
     largest = min(max(x for x, _ in points) for points in series.values())
     at = {title: dict(points).get(largest) for title, points in series.items()}
-    told = "; ".join(f"{title} {plots.many(value)}" for title, value in at.items() if value is not None)
+    told = "; ".join(f"{title}: {plots.many(value)}" for title, value in at.items() if value is not None)
     return f"At {plots.many(largest)}: {told}."
 
 

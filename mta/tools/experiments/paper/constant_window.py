@@ -11,11 +11,12 @@ from typing import Any
 from mta.tools.experiments import plots
 from mta.tools.experiments.experiment import Case, Compared, Exhibit, Experiment, Record, Row, Scale, Tell
 from mta.tools.experiments.paper.contenders import CONTENDERS, PAPERS, monoid, policy, store_of, window_of
-from mta.tools.experiments.paper.turns import Same, Turn, take_turns
+from mta.tools.experiments.paper.turns import Same, Turn, pushes_of, take_turns
 
 SIZES, QUICK_SIZES = tuple(1 << k for k in range(0, 21, 2)), (1, 1 << 6, 1 << 9)
-#: Pushes that are measured: a whole window, but no more than the second number and no fewer than the first.
-PUSHES, QUICK_PUSHES = (1 << 11, 1 << 14), (1 << 6, 1 << 9)
+#: Pushes that are measured: a whole window, but no fewer than the first number; where every push costs about
+#: the same, no more than the second.
+PUSHES, QUICK_PUSHES = (1 << 13, 1 << 14), (1 << 6, 1 << 9)
 TURNS = 8
 #: Elements that come in together, and seconds for the background to come to rest.
 CHUNK, REST = 1 << 12, 0.5
@@ -30,7 +31,7 @@ class ConstantWindow(Experiment):
     def cases(self, scale: Scale, options: argparse.Namespace) -> list[Case]:  # noqa: ARG002
         least, most = QUICK_PUSHES if scale.quick else PUSHES
         return [
-            {"size": size, "pushes": min(max(size, least), most), "paper": scale.paper}
+            {"size": size, "least": least, "most": most, "paper": scale.paper}
             for size in (QUICK_SIZES if scale.quick else SIZES)
         ]
 
@@ -45,7 +46,8 @@ class ConstantWindow(Experiment):
                 made = window_of(contender, monoid(), policy(), store=store, paper=case["paper"])
                 window = stack.enter_context(made)
                 _fill(window, size, start)
-                pushes = min(case["pushes"], NAIVE // size) if name == "naive" else case["pushes"]
+                most = min(case["most"], NAIVE // size) if name == "naive" else case["most"]
+                pushes = pushes_of(window, size, case["least"], most if contender.steady else None)
                 turns[name] = Turn(window, max(1, pushes // TURNS), Same((1, size), start))
             tell({"pushing": size})
             time.sleep(REST)
@@ -72,8 +74,9 @@ class ConstantWindow(Experiment):
                 lambda figure: plots.lines(figure, series, x="window size", y="µs an update"),
                 _seen(at, sizes),
                 _compared(at, sizes[-1]),
-                f"Sizes to {plots.many(sizes[-1])}; the paper has 2^25. No more than "
-                f"{plots.many(PUSHES[1])} updates a size and contender, and fewer of Naive.",
+                f"Sizes to {plots.many(sizes[-1])}; the paper has 2^25. As many updates as the window has "
+                f"elements, and {plots.many(rows[0]['least'])} at least; of Log MTA, whose updates all cost "
+                f"the same, up to {plots.many(rows[0]['most'])}, and of Naive fewer.",
             )
         ]
 
@@ -95,7 +98,7 @@ def _seen(at: Times, sizes: Sequence[int]) -> str:
     """From which size on Amortized MTA is the fastest, and what each comes to at the largest."""
     last = sizes[-1]
     faster = [size for size in sizes if at["amta", size] <= at["daba", size]]
-    told = "; ".join(f"{CONTENDERS[name].title} {plots.many(at[name, last] / 1000)} µs" for name in PAPERS)
+    told = "; ".join(f"{CONTENDERS[name].title}: {plots.many(at[name, last] / 1000)} µs" for name in PAPERS)
     where = f"at {', '.join(map(plots.many, faster))}" if faster else "at no size"
     beyond = next((size for size in sizes if at["naive", size] > at["amta", size]), None)
     naive = "never slower" if beyond is None else f"slower from {plots.many(beyond)} on"

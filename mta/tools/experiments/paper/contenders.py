@@ -47,6 +47,8 @@ class Contender(NamedTuple):
     kind: Callable[..., Any]
     #: its store: "", "redis" or "rocksdb"
     store: str = ""
+    #: whether every push costs about the same
+    steady: bool = False
 
     @property
     def is_mta(self) -> bool:
@@ -66,14 +68,14 @@ def reactive(monoid: Monoid, policy: policies.Policy | None = None) -> ReactiveA
 
 
 CONTENDERS = {
-    "naive": Contender("Naive", naive),
-    "ra": Contender("Reactive Aggregator", reactive),
+    "naive": Contender("Naive", naive, steady=True),
+    "ra": Contender("Reactive Aggregator", reactive, steady=True),
     "daba": Contender("DABA, cached", cached_daba),
-    "lmta": Contender("Log MTA, in memory", LogMTA),
+    "lmta": Contender("Log MTA, in memory", LogMTA, steady=True),
     "amta": Contender("Amortized MTA, in memory", AmortizedMTA),
-    "lmta-redis": Contender("Log MTA, Redis", LogMTA, "redis"),
+    "lmta-redis": Contender("Log MTA, Redis", LogMTA, "redis", steady=True),
     "amta-redis": Contender("Amortized MTA, Redis", AmortizedMTA, "redis"),
-    "lmta-rocksdb": Contender("Log MTA, RocksDB", LogMTA, "rocksdb"),
+    "lmta-rocksdb": Contender("Log MTA, RocksDB", LogMTA, "rocksdb", steady=True),
     "amta-rocksdb": Contender("Amortized MTA, RocksDB", AmortizedMTA, "rocksdb"),
 }
 

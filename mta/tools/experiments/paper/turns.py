@@ -28,6 +28,16 @@ class Spent(NamedTuple):
         return {"pushes": self.pushes, "ns": self.seconds * 1e9, "cpu_ns": self.cpu * 1e9}
 
 
+def pushes_of(window: Any, size: int, least: int, most: int | None) -> int:
+    """Pushes in which all that a window holds goes at least once, in whole pages, and at least so many.
+
+    No more than `most` where it is given: of windows in which every push costs about the same.
+    """
+    page = getattr(window, "page_size", 1)
+    wanted = -(-max(size, least) // page) * page
+    return wanted if most is None else min(wanted, most)
+
+
 def take_turns(windows: Mapping[str, Turn], turns: int) -> dict[str, Spent]:
     """Lets each window have so many turns; who is first changes from round to round."""
     spent = {name: [0.0, 0.0] for name in windows}

@@ -9,7 +9,7 @@ import numpy as np
 from mta.tools.experiments import plots
 from mta.tools.experiments.experiment import Compared, Exhibit, Row
 from mta.tools.experiments.operators import OPERATORS
-from mta.tools.experiments.reactive_paper.plans import TITLES
+from mta.tools.experiments.reactive_paper.plans import PLANS, TITLES
 
 SIZE, COST = "window size", "µs an element"
 CUT = "By processor time of the process; the paper's is C++ in InfoSphere Streams."
@@ -48,7 +48,7 @@ def logarithmic(rows: Sequence[Row]) -> Exhibit | None:
         slope, start = np.polyfit(xs, ys, 1)
         spread = float(((ys - ys.mean()) ** 2).sum())
         off = float(((start + slope * xs - ys) ** 2).sum())
-        series[f"{title}, fit"] = [(2.0**x, max(float(start + slope * x), 1e-3)) for x in xs]
+        series[f"{title}{plots.FIT}"] = [(2.0**x, max(float(start + slope * x), 1e-3)) for x in xs]
         told.append(
             f"{title}: {start:.2f} µs and {slope:.2f} µs more for each doubling, "
             f"R² {1 - off / spread if spread else 1:.2f}"
@@ -104,7 +104,7 @@ def resizing(rows: Sequence[Row]) -> Exhibit | None:
 
 def granularity(rows: Sequence[Row]) -> Exhibit | None:
     series: Series = {}
-    for row in rows:
+    for row in sorted(rows, key=lambda row: PLANS["figure-10"].batches.index(row["batch"])):
         series.setdefault(f"m = {row['batch']}", []).append((row["size"], row["ns"] / 1000))
     last = max(row["size"] for row in rows)
     return Exhibit(
@@ -173,7 +173,7 @@ def _series(rows: Sequence[Row], value: Callable[[float], float] = lambda ns: ns
 
 def _at(series: Series, size: float) -> str:
     found = {title: dict(points) for title, points in series.items()}
-    return ", ".join(f"{title} {each[size]:,.3g}" for title, each in found.items() if size in each)
+    return ", ".join(f"{title}: {each[size]:,.3g}" for title, each in found.items() if size in each)
 
 
 def _ratio(rows: Sequence[Row], operator: str, size: int, over: str, under: str) -> float | None:

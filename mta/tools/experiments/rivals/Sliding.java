@@ -7,19 +7,20 @@ import org.apache.flink.util.CloseableIterator;
 /**
  * The maximum of each number's window, by the OVER window of Flink's SQL in a streaming job in this JVM.
  *
- * <p>Arguments: a CSV file of one row, that of all rows, the rows, the window, and the attribute of time by which they
- * are in order. Says "ready" when a first job is through, and in the end the seconds of the second one and its last
- * result. Then waits, so that its memory can be looked at.
+ * <p>Arguments: a CSV file of all rows, the rows, the window, and the attribute of time by which they are in order.
+ * Says "ready" when a first job is through, over all rows too, so that Java has compiled what the second one runs; and
+ * in the end the seconds of the second one and its last result. Then waits, so that its memory can be looked at.
  */
 public final class Sliding {
     public static void main(String[] arguments) throws Exception {
         TableEnvironment flink = TableEnvironment.create(
                 EnvironmentSettings.newInstance().inStreamingMode().withConfiguration(settings()).build());
-        String rows = arguments[2], window = arguments[3], time = arguments[4];
-        last(flink, "first", arguments[0], 1, window, time); // all is loaded
+        String file = arguments[0], window = arguments[2], time = arguments[3];
+        long rows = Long.parseLong(arguments[1]);
+        last(flink, "warming", file, rows, window, time);
         System.out.println("ready");
         long began = System.nanoTime();
-        double result = last(flink, "numbers", arguments[1], Long.parseLong(rows), window, time);
+        double result = last(flink, "numbers", file, rows, window, time);
         System.out.println((System.nanoTime() - began) / 1e9 + " " + result);
         System.in.read();
     }

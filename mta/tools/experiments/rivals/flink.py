@@ -41,10 +41,9 @@ def flink(time: str, rows: int, window: int, distribution: Path) -> Row:
     with tempfile.TemporaryDirectory(prefix="mta-flink-") as made:
         directory = Path(made)
         build(["javac", "-cp", jars, "-d", made, str(SOURCE)])
-        first, numbers = directory / "first.csv", directory / "numbers.csv"
-        first.write_text("0,0.5\n")
+        numbers = directory / "numbers.csv"
         _write(numbers, rows)
-        arguments = (str(first), str(numbers), str(rows), str(window), TIMES[time])
+        arguments = (str(numbers), str(rows), str(window), TIMES[time])
         row = measured(["java", f"-Xmx{HEAP}", "-cp", f"{jars}:{made}", SOURCE.stem, *arguments])
     del row["held_bytes"]
     return row

@@ -1,0 +1,184 @@
+"""Columns of whole numbers that may leave 64 bits: two words an entry, added without a call of Python each.
+
+A sum of whole numbers is exact, and its elements have 64 bits, so 128 are enough for as many of them as
+anybody has. A column stays in one word as long as all of it fits. What has even more bits, which only a page
+that nobody wrote here can have, is in Python objects.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+#: An entry is high * 2^64 + low.
+WIDE = np.dtype([("high", np.int64), ("low", np.uint64)])
+
+_HALF = np.int64(32)
+_LOW_HALF = 2**32 - 1
+_LOW_WORD = 2**64 - 1
+_WORD = 2**63
+
+#: Floats have all whole numbers up to this one.
+_EXACT = 2**53
+
+#: Up to so many elements a mean of whole numbers comes out as Python rounds it.
+_MOST = 2**26
+
+#: Entries that are divided together: what is made of them on the way fits in a cache.
+_BLOCK = 2**12
+
+#: Bits that are left out of a number of 64 bits, so that a float has the rest.
+_FEW = np.uint64(2**11 - 1)
+
+
+def is_wide(column: Array) -> bool:
+    return column.dtype == WIDE
+
+
+def widened(column: Array) -> Array | None:
+    """Whole numbers in two words; None where these are none, or have more bits."""
+    if column.dtype.kind == "i":
+        return _pair(column >> 63, column.view(np.uint64))
+    if column.dtype != object:
+        return column if is_wide(column) else None
+    values = column.tolist()
+    if not set(map(type, values)) <= {int}:
+        return None
+    try:
+        high = np.fromiter((value >> 64 for value in values), dtype=np.int64, count=len(values))
+    except OverflowError:
+        return None
+    low = np.fromiter((value & _LOW_WORD for value in values), dtype=np.uint64, count=len(values))
+    return _pair(high, low)
+
+
+def narrowed(column: Array) -> Array:
+    """Two words as one, where all entries fit."""
+    high, low = column["high"], column["low"].view(np.int64)
+    if len(column) and high[-1] != low[-1] >> 63:  # as it mostly is, where one does not fit
+        return column
+    return low.copy() if bool((high == low >> 63).all()) else column
+
+
+def plain_list(column: Array) -> list[Any]:
+    """A column as plain values."""
+    if not is_wide(column):
+        return column.tolist()  # type: ignore[no-any-return]
+    return [(high << 64) | low for high, low in column.tolist()]
+
+
+def as_objects(column: Array) -> Array:
+    """A column of plain values."""
+    if not is_wide(column):
+        return column.astype(object, copy=False)
+    return np.fromiter(plain_list(column), dtype=object, count=len(column))
+
+
+def added(older: Array, younger: Array) -> Array:
+    """The sums of two columns in one or two words, entry by entry; one of them may have one entry."""
+    if older.dtype.kind == younger.dtype.kind == "i":
+        sums = older + younger
+        if not _wrapped(older, younger, sums).any():
+            return sums
+    a, b = _in_two_words(older), _in_two_words(younger)
+    if _reach(a["high"]) + _reach(b["high"]) >= _WORD - 1:
+        return as_objects(older) + as_objects(younger)
+    low = a["low"] + b["low"]
+    high = a["high"] + b["high"]
+    high += low < b["low"]
+    return narrowed(_pair(high, low))
+
+
+def running(column: Array) -> Array:
+    """Running sums of a column in one or two words, which is not empty."""
+    if column.dtype.kind == "i":
+        sums = np.add.accumulate(column)
+        if not _wrapped(sums[:-1], column[1:], sums[1:]).any():
+            return sums
+    wide = _in_two_words(column)
+    if (_reach(wide["high"]) + 1) * len(wide) >= _WORD:
+        return np.add.accumulate(as_objects(column), dtype=object)
+    low = np.add.accumulate(wide["low"])
+    high = wide["high"].copy()
+    high[1:] += low[1:] < wide["low"][1:]
+    return narrowed(_pair(np.add.accumulate(high, out=high), low))
+
+
+def total(column: Array) -> int:
+    """The sum of a column in one or two words."""
+    if is_wide(column):
+        return (total(column["high"]) << 64) + _sum_of_halves(column["low"], np.uint64(32))
+    return _sum_of_halves(column, _HALF)
+
+
+def ratios(totals: Array, counts: Array) -> Array:
+    """Whole numbers divided by counts, each rounded once, as Python does."""
+    if totals.dtype.kind == "f" or (totals.dtype.kind == "i" and _reach(totals) <= _EXACT):
+        return np.asarray(totals / counts, dtype=np.float64)
+    wide = widened(totals)
+    if wide is None:
+        return np.asarray(totals / counts, dtype=np.float64)
+    means = np.empty(len(wide), dtype=np.float64)
+    for start in range(0, len(wide), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        means[block] = _block_of_ratios(wide[block], counts[block])
+    return means
+
+
+def _block_of_ratios(totals: Array, counts: Array) -> Array:
+    if int(counts.min()) > 0 and int(counts.max()) < _MOST:
+        negative = totals["high"] < 0
+        low = np.where(negative, ~totals["low"] + np.uint64(1), totals["low"])
+        high = np.where(negative, ~totals["high"] + (low == 0), totals["high"])
+        if bool((high >= 0).all()) and bool((high < counts).all()):
+            means = _divided(high.view(np.uint64), low, counts.astype(np.uint64))
+            return np.where(negative, -means, means)
+    return np.asarray(as_objects(totals) / counts, dtype=np.float64)
+
+
+def _divided(high: Array, low: Array, counts: Array) -> Array:
+    """high * 2^64 + low divided by counts, which are greater than `high` and less than `_MOST`."""
+    upper = (high << np.uint64(32)) | (low >> np.uint64(32))
+    first = upper // counts
+    lower = ((upper - first * counts) << np.uint64(32)) | (low & np.uint64(_LOW_HALF))
+    second = lower // counts
+    part = (lower - second * counts) / counts
+    whole = (first << np.uint64(32)) | second
+    # Each is rounded once. Where all fits in a float, that is the division; else what is left below the bits
+    # that a float has is added last, and is more exact than the distance to a number between two floats.
+    small = (high == 0) & (low <= np.uint64(_EXACT))
+    few = whole & _FEW
+    large = (whole - few).astype(np.float64) + (few.astype(np.float64) + part)
+    means = np.where(whole < np.uint64(_EXACT), whole.astype(np.float64) + part, large)
+    return np.where(small, low.astype(np.float64) / counts, means)
+
+
+def _in_two_words(column: Array) -> Array:
+    wide = widened(column)
+    assert wide is not None
+    return wide
+
+
+def _pair(high: Array, low: Array) -> Array:
+    column = np.empty(len(low), dtype=WIDE)
+    column["high"], column["low"] = high, low
+    return column
+
+
+def _wrapped(older: Array, younger: Array, sums: Array) -> Array:
+    """Whether each sum has left its word: it has another sign than both of what it is of."""
+    found: Array = ((older ^ sums) & (younger ^ sums)) < 0
+    return found
+
+
+def _sum_of_halves(column: Array, half: Any) -> int:
+    return (int((column >> half).sum()) << 32) + int((column & type(half)(_LOW_HALF)).sum())
+
+
+def _reach(column: Array) -> int:
+    """The greatest distance from 0."""
+    return max(int(column.max()), -int(column.min())) if len(column) else 0

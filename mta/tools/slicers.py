@@ -1,0 +1,77 @@
+"""Slicers among the windows of a store: their leaves are slices, and their offsets hold the rest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from mta.durability.coding import decode_root
+from mta.encoding.packing import unpack
+from mta.encoding.untrusted import Malformed
+from mta.errors import ManifestCorrupt, ManifestMismatch
+from mta.monoids.base import Monoid
+from mta.monoids.expressions import monoid_from_text
+from mta.slicing.aggregate_store.leaves import slice_states
+from mta.slicing.aggregate_store.memory import Lazy
+from mta.slicing.progress.told import a_time, some
+from mta.slicing.saved import loaded_queries, loaded_stream, opened
+
+if TYPE_CHECKING:
+    from mta.durability.operations import Inspection, Report, Summary
+    from stores import Store
+
+#: how the fingerprint of a slicer's window begins
+_SLICES = "slices of "
+
+
+def monoid_of(text: str) -> Monoid:
+    """The monoid that a manifest names, also that of a slicer."""
+    if text.startswith(_SLICES):
+        return slice_states(monoid_from_text(text.removeprefix(_SLICES)))
+    return monoid_from_text(text)
+
+
+def as_users_know(window: Summary) -> Summary:
+    """With the caller's offset."""
+    return replace(window, offset=_of_the_caller(window.monoid, window.offset))
+
+
+def inspected(found: Inspection) -> Inspection:
+    monoid = found.summary.monoid
+    versions = [replace(each, offset=_of_the_caller(monoid, each.offset)) for each in found.versions]
+    return replace(found, summary=as_users_know(found.summary), versions=versions)
+
+
+def check(store: Store, name: str, report: Report) -> None:
+    """Reads what the versions of a slicer have beside its leaves: open slices, queries, what was given."""
+    found = store.read_root(name)
+    if found is None or report.monoid is None or not report.monoid.startswith(_SLICES):
+        return
+    monoid = monoid_from_text(report.monoid.removeprefix(_SLICES))
+    for version in decode_root(name, found[0]).retained:
+        what = f"version {version.number}: the slicer {name!r}"
+        try:
+            _check_state(what, monoid, unpack(version.offset))
+        except (ManifestCorrupt, Malformed) as error:
+            report.problems.append(str(error))
+        except ManifestMismatch as error:
+            report.unchecked.append(f"open slices and queries: {error}")
+
+
+def _check_state(what: str, monoid: Monoid, offset: Any) -> None:
+    if not _is_slicers(offset):
+        raise Malformed(f"{what} has nothing beside its slices")
+    with opened(what, offset["slicer"]) as saved:
+        queries = loaded_queries(what, saved["queries"], {}, saved["settings"]["lateness"])
+        watermark = a_time(saved["watermark"])
+        for each in some(saved["streams"], "streams"):
+            _, stream = some(each, "a stream", 2)
+            loaded_stream(monoid, Lazy(monoid), queries, watermark, stream)
+
+
+def _of_the_caller(monoid: str, offset: Any) -> Any:
+    return offset["offset"] if monoid.startswith(_SLICES) and _is_slicers(offset) else offset
+
+
+def _is_slicers(offset: Any) -> bool:
+    return isinstance(offset, dict) and offset.keys() == {"slicer", "offset"}

@@ -1,0 +1,187 @@
+"""What a call costs where there is much: counted, and not timed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mta import monoids
+from mta.slicing import Delta, Session, Slicer, Sliding, Tumbling, window_manager
+from mta.slicing.aggregate_store import memory
+from mta.slicing.window_manager import WindowManager
+
+
+class Counted(Sliding):
+    """How often it is asked for an edge."""
+
+    asked = 0
+
+    def edge_after(self, time: Any) -> Any:
+        self.asked += 1
+        return super().edge_after(time)
+
+
+@pytest.mark.parametrize("slide", [10, 3])
+def test_a_late_tuple_in_each_of_many_windows_asks_for_each_edge_once(slide: int) -> None:
+    many = 1000
+    kind = Counted(10, slide)
+    slicer = Slicer(monoids.Sum(), {"q": kind, "other": Tumbling(10)}, lateness=100 * many)
+    slicer.extend([1] * many, range(0, 10 * many, 10))
+    slicer.watermark(10 * many)
+    slicer.extend([1] * many, range(5, 10 * many, 10))
+    kind.asked = 0
+    results = slicer.watermark(10 * many)
+    assert all(result.is_update for result in results if result.query == "other")
+    windows = sum(result.query == "q" for result in results)
+    assert windows >= many
+    assert kind.asked <= 3 * windows
+
+
+def test_late_tuples_far_apart_ask_for_no_edge_between_them() -> None:
+    kind = Counted(10, 10)
+    slicer = Slicer(monoids.Sum(), {"q": kind}, lateness=1_000_000)
+    slicer.extend([1] * 1000, range(0, 10_000, 10))
+    slicer.watermark(10_000)
+    slicer.extend([1, 1], [5, 9_000])
+    kind.asked = 0
+    assert [(r.start, r.value) for r in slicer.watermark(10_000)] == [(0, 2), (9_000, 2)]
+    assert kind.asked < 10
+
+
+@pytest.mark.parametrize("store", ["lazy", "eager"])
+def test_a_result_of_many_slices_takes_their_logarithm(store: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr(memory, "BLOCK", 32)
+    combines, taken = [0], {}
+
+    def combine(older: int, younger: int) -> int:
+        combines[0] += 1
+        return older + younger
+
+    for length in (700, 70_000):
+        kind = monoids.from_function(combine, 0, commutes=True)
+        slicer = Slicer(kind, {"q": Sliding(length, 7)}, store=store)
+        ends = range(0, 2 * length, 7)
+        slicer.extend([1] * len(ends), ends)
+        slicer.watermark(length)
+        combines[0] = 0
+        results = slicer.watermark(2 * length)
+        assert len(results) == length // 7
+        taken[length] = combines[0] / len(results)
+    assert taken[70_000] < 2 * taken[700] + 64
+    assert taken[70_000] < 200
+
+
+class Looks:
+    """How many streams were looked at."""
+
+    def __init__(self, monkeypatch: Any) -> None:
+        self.count = 0
+        advance = WindowManager.advance
+
+        def counted(*arguments: Any) -> Any:
+            self.count += 1
+            return advance(*arguments)
+
+        monkeypatch.setattr(WindowManager, "advance", counted)
+
+    def taken(self) -> int:
+        count, self.count = self.count, 0
+        return count
+
+
+def by_key(queries: Any, many: int, **options: Any) -> Slicer:
+    slicer = Slicer(monoids.Sum("n"), queries, by="key", **options)
+    slicer.extend([{"n": 1, "key": key} for key in range(many)], [key % 10 for key in range(many)])
+    return slicer
+
+
+def test_a_watermark_looks_only_at_keys_that_have_something_due(monkeypatch: Any) -> None:
+    looks = Looks(monkeypatch)
+    queries = {"hour": Tumbling(3600), "visit": Session(1000), "smooth": Sliding(3600, 60)}
+    slicer = by_key(queries, 500, lateness=10)
+    slicer.watermark(5)
+    assert looks.taken() == 500  # all have got tuples
+    for time in (6, 10, 59):
+        assert slicer.watermark(time) == []
+    assert looks.taken() == 0
+    slicer.insert({"n": 1, "key": 7}, time=55)
+    assert [r.key for r in slicer.watermark(59)] == []
+    assert looks.taken() == 2  # once as it had been passed by, and once as it has got a tuple
+    assert len(slicer.watermark(60)) == 500
+    assert looks.taken() == 500
+    slicer.watermark(1004)
+    looks.taken()
+    assert {r.key for r in slicer.watermark(1005)} == {key for key in range(500) if key % 10 == 4}
+    assert looks.taken() == 50
+    slicer.watermark(10_000)
+    assert slicer.keys == []
+    looks.taken()
+    slicer.watermark(20_000)
+    assert looks.taken() == 0
+
+
+def test_silent_keys_of_counted_tuples_are_not_looked_at(monkeypatch: Any) -> None:
+    looks = Looks(monkeypatch)
+    slicer = by_key({"c": Tumbling(3, measure="count"), "t": Tumbling(10)}, 300)
+    slicer.watermark(1000)
+    slicer.watermark(1001)
+    looks.taken()
+    for time in range(2000, 5000, 100):
+        assert slicer.watermark(time) == []
+    assert looks.taken() == 0
+    assert len(slicer.keys) == 300  # two more tuples make a window
+    slicer.extend([{"n": 2, "key": 5}] * 2, [5000, 5000])
+    assert [(r.key, r.value) for r in slicer.watermark(5000)] == [(5, 5)]
+
+
+@pytest.mark.parametrize("kind", [Tumbling(3, measure="count"), Delta("n", 5)])
+def test_keys_are_forgotten_after_a_silence(kind: Any, monkeypatch: Any) -> None:
+    looks = Looks(monkeypatch)
+    slicer = by_key({"c": kind, "t": Tumbling(10)}, 300, lateness=20, forget_after=100)
+    slicer.insert({"n": 1, "key": 7}, time=80)
+    slicer.watermark(119)
+    assert len(slicer.keys) == 300
+    slicer.watermark(129)
+    assert slicer.keys == [7]
+    looks.taken()
+    slicer.insert({"n": 1, "key": 8}, time=130)
+    slicer.watermark(190)
+    assert slicer.keys == [7, 8]
+    slicer.watermark(200)
+    assert slicer.keys == [8]
+    assert looks.taken() < 8
+    again = Slicer.load(slicer.dump(), monoids.Sum("n"), by="key")
+    again.watermark(249)
+    assert again.keys == [8]
+    again.watermark(250)
+    assert again.keys == []
+
+
+def test_a_silent_key_of_many_slices_lets_go_of_them(monkeypatch: Any) -> None:
+    monkeypatch.setattr(window_manager, "FEW", 256)
+    slicer = Slicer(monoids.Sum("n"), {"t": Tumbling(1)}, by="key", lateness=10_000)
+    slicer.extend([{"n": 1, "key": 7}] * 1000, range(1000))
+    slicer.watermark(1500)
+    slicer.watermark(20_000)
+    assert (slicer.slices, slicer.keys) == (0, [])
+
+
+@pytest.mark.parametrize("options", [{}, {"lateness": 20}, {"in_order": True}, {"by": "key"}], ids=str)
+@pytest.mark.parametrize("store", ["lazy", "eager"])
+def test_slices_of_a_session_that_never_ends_become_one(store: str, options: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(window_manager, "FEW", 256)
+    monkeypatch.setattr(window_manager, "ROWS", 512)
+    queries = {"second": Tumbling(1), "visit": Session(30)}
+    slicer = Slicer(monoids.Concat("text"), queries, store=store, **options)
+    most = given = 0
+    for time in range(3000):
+        slicer.insert({"text": chr(97 + time % 26), "key": 1}, time=time)
+        given += len(slicer.watermark(time))
+        most = max(most, slicer.slices)
+    assert most < 150
+    *seconds, visit = slicer.watermark(4000)
+    assert given + len(seconds) == 3000
+    assert (visit.start, visit.end, len(visit.value)) == (0, 3029, 3000)
+    assert visit.value == "".join(chr(97 + time % 26) for time in range(3000))
+    assert slicer.slices == 0
