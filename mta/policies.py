@@ -119,7 +119,15 @@ class _Asked:
         return hash(self.function)
 
     def __call__(self, total: Any, old: Any) -> Any:
-        return self.function(shown(total), shown(old))
+        answer = self.function(shown(total), shown(old))
+        if answer is True or answer is False:
+            return answer
+        if answer is None or isinstance(answer, (str, bytes)):  # such as of a function without a return
+            raise TypeError(
+                f"a predicate of While says True or False, but {self.function!r} gave {answer!r} "
+                f"for total={total!r}, old={old!r}"
+            )
+        return answer
 
 
 class While(Policy):

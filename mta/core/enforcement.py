@@ -80,7 +80,7 @@ def _rule_of_predicates(limits: Limits) -> Rule:
     def gone(tree: Tree, state: Any, time: Any) -> Gone:
         head, tail = tree.head, tree.tail
         if head == tail:
-            return (int(rejects(state, state)) if rejects else 0), UNKNOWN, state
+            return (1 if rejects and rejects(state, state) else 0), UNKNOWN, state
         younger = tree.coming(state)
         first, total = head, UNKNOWN
         if rejects:
@@ -94,7 +94,7 @@ def _rule_of_predicates(limits: Limits) -> Rule:
         elif most is not None and tail - first >= most:
             first = tail + 1 - most
         if first >= tail:
-            first = tail + (int(rejects(total, total)) if rejects else 0)
+            first = tail + (1 if rejects and rejects(total, total) else 0)
         return first - head, younger, total
 
     return gone

@@ -183,3 +183,37 @@ class TestInWindows:
         window = kind(monoids.Count(), TimeWindow(math.inf), page_size=size)
         assert window.slide([0] * 5, [-1e18, 0, 1, 2, 1e18]).tolist() == [1, 2, 3, 4, 5]
         assert window.push(0, 2e18) == 6
+
+
+@pytest.mark.parametrize("page_size", [2, 4, None])
+@pytest.mark.parametrize("kind", ALGORITHMS.values())
+@pytest.mark.parametrize("yes", [-1, -5, 0.5, 3, np.True_, np.int8(-1), np.array([-1])])
+def test_whatever_is_true_evicts(yes: object, kind: type, page_size: int | None) -> None:
+    """A predicate may say it with something else than True, which is no number of elements."""
+    policy = While(lambda total, old: yes if total > 50 else 0)  # noqa: ARG005
+    values = [20, 20, 20, 60, 5, 51, 3, 20, 20, 15]
+    kept: list[int] = []
+    expected = []
+    for value in values:
+        kept = [] if sum(kept) + value > 50 else [*kept, value]
+        expected.append(sum(kept))
+    pushed = kind(monoids.Sum(), policy, page_size=page_size)
+    assert [pushed.push(value) for value in values] == expected
+    slid = kind(monoids.Sum(), policy, page_size=page_size)
+    assert slid.slide(values).tolist() == expected
+    inserted = kind(monoids.Sum(), policy, page_size=page_size)
+    for value, result in zip(values, expected, strict=True):
+        inserted.insert(value)
+        inserted.enforce()
+        assert inserted.query() == result
+
+
+@pytest.mark.parametrize("answer", [None, "", "1", b""])
+@pytest.mark.parametrize("kind", ALGORITHMS.values())
+def test_a_predicate_that_says_nothing_is_refused(kind: type, answer: object) -> None:
+    """It would be taken for False, as of a function without a return."""
+    window = kind(monoids.Sum(), While(lambda total, old: answer))  # noqa: ARG005
+    for _ in range(2):
+        with pytest.raises(TypeError, match=f"says True or False, but .* gave {answer!r}"):
+            window.push(1)
+        assert len(window) == 0
