@@ -35,6 +35,14 @@ def check_parts(monoid: Any, policy: Any, store: Any) -> None:
         raise TypeError(f"store is what stores.open_store(url) returns, got {store!r}")
 
 
+def check_restored(monoid: Any, policy: Any, store: Any, version: Any) -> None:
+    check_parts(monoid, policy, store)
+    if store is None:
+        raise TypeError("restore takes the window's store, what stores.open_store(url) returns, got None")
+    if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
+        raise TypeError(f"version is the whole number of a checkpoint or None for the last, got {version!r}")
+
+
 def check_page_size(monoid: Monoid, page_size: Any) -> int:
     if page_size is None:
         return COLUMN_PAGE if isinstance(monoid, ColumnarMonoid) else OBJECT_PAGE

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, Self
 from uuid import uuid4
 
 from mta.admission import Admission
-from mta.checks import check_count, check_kept, check_page_size, check_parts, check_time
+from mta.checks import check_count, check_kept, check_page_size, check_parts, check_restored, check_time
 from mta.core.batch import slide, slide_in_parts
 from mta.core.enforcement import first_kept_after, first_kept_now, rule_of
 from mta.core.limits import Limits
@@ -321,6 +321,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
 
         Reads the manifest and the tails; pages are read when they are needed.
         """
+        check_restored(monoid, policy, store, version)
         root, _, _ = Ownership(store, name, 2).peek(version)
         check_matches(name, root, monoid, policy, page_size)
         window = cls(

@@ -107,6 +107,12 @@ def test_without_java(tmp_path: Path) -> None:
     assert "openjdk" in line
 
 
+def test_a_picture_that_matplotlib_cannot_write(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    assert "x.xyz: give it a name that ends in .png" in only_line(start(tmp_path, "--picture", "x.xyz"))
+    assert_nothing_left(tmp_path)
+
+
 def test_a_java_that_is_too_old(tmp_path: Path) -> None:
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()

@@ -23,6 +23,7 @@ def check_store(store: Any, options: Mapping[str, Any], *, several_processes: bo
         if name in _SECRETS:
             raise StoreNotUsable(_no_secrets(f"store_options={{{name!r}: ...}}"))
     if store == EMBEDDED:
+        _check_options(options)
         return store
     scheme = store.partition(":")[0]
     if scheme == store:
@@ -54,6 +55,14 @@ def check_store(store: Any, options: Mapping[str, Any], *, several_processes: bo
         if reachable and not kind.local and directory is None:
             try_store(opened, store, options)
     return store
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    """Refuses what a store that each task makes for itself would refuse; nothing is made here."""
+    try:
+        open_store(f"{EMBEDDED}:///nowhere", **options).close()
+    except (StoreError, TypeError, ValueError) as error:
+        raise StoreNotUsable(f"store_options={dict(options)!r}: {error}") from None
 
 
 def try_store(opened: Store, url: str, options: Mapping[str, Any]) -> None:

@@ -363,6 +363,32 @@ def test_not_found(any_store: Store) -> None:
         AmortizedMTA.restore(any_store, "nobody", monoids.Sum())
 
 
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"store": "memory:"}, "store is what stores.open_store"),
+        ({"store": None}, "store is what stores.open_store|restore takes the window's store"),
+        ({"monoid": monoids.Sum}, "the first argument is a monoid such as"),
+        ({"policy": 3}, "policy is one of mta.policies"),
+        *(
+            ({"version": version}, "version is the whole number of a checkpoint")
+            for version in ("1", True, 1.0)
+        ),
+    ],
+)
+def test_bad_arguments_of_restore(arguments: dict[str, Any], text: str) -> None:
+    with open_store("memory:") as store:
+        with AmortizedMTA(monoids.Sum(), store=store, name="w") as window:
+            window.push(1)
+            window.checkpoint()
+            with pytest.raises(TypeError, match=text):
+                AmortizedMTA.restore(
+                    **{"store": store, "name": "w", "monoid": monoids.Sum(), "policy": None, **arguments}
+                )
+            window.checkpoint()  # nobody has taken it over
+        assert AmortizedMTA.restore(store, "w", monoids.Sum(), version=1).query() == 1
+
+
 def test_a_new_window_does_not_overwrite_checkpoints(any_store: Store) -> None:
     name = fresh()
     with AmortizedMTA(monoids.Sum(), store=any_store, name=name) as window:

@@ -160,6 +160,10 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         {"store": "redis://host", "store_options": {"password": "secret"}},
         r"store_options=\{'password': ...\} names a user or a password",
     ),
+    "unknown option of the embedded store": (
+        {"store": "rocksdb", "store_options": {"patence": 3}},
+        r"unknown option patence for rocksdb: \(known: create, direct, patience\)",
+    ),
     "unknown option": ({"store": "redis://127.0.0.1:1", "store_options": {"tries": 1}}, r"tries"),
 }
 

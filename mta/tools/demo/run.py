@@ -43,6 +43,7 @@ def run(rows: int, url: str | None, memory: int, picture: Path, console: Console
     """Runs the job under a limit of so many MiB, shows what it took, and checks its results."""
     console = console or Console(highlight=False)
     store = _checked(url or "rocksdb")
+    _check_picture(picture)
     stream = Stream(rows, max(1, rows * SPAN // 100))
     picture.parent.mkdir(parents=True, exist_ok=True)
     introduction(console, stream, store, memory)
@@ -104,6 +105,16 @@ def _checked(url: str) -> str:
         return check_store(url, {}, several_processes=False, reachable=True)
     except StoreNotUsable as error:
         raise DemoError(str(error)) from error
+
+
+def _check_picture(picture: Path) -> None:
+    """Refuses what matplotlib could not write after the job."""
+    if importlib.util.find_spec("matplotlib") is None:
+        return
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    if picture.suffix.removeprefix(".").lower() not in FigureCanvasBase.get_supported_filetypes():
+        raise DemoError(f"--picture {picture}: give it a name that ends in .png, .svg or .pdf")
 
 
 def _check_disk(directory: Path, rows: int) -> None:
