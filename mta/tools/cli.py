@@ -114,7 +114,10 @@ def _add_demo(commands: Any) -> None:
     )
     demo.add_argument("--rows", type=count, default=24_000_000, metavar="N", help="rows of the stream")
     demo.add_argument(
-        "--store", metavar="URL", help="where the windows live; by default RocksDB in a temporary directory"
+        "--store",
+        metavar="URL",
+        default=argparse.SUPPRESS,
+        help="where the windows live; by default RocksDB in a temporary directory",
     )
     demo.add_argument("--memory", type=size, default="512m", metavar="SIZE", help="limit on a Python worker")
     demo.add_argument(
@@ -129,7 +132,7 @@ def _demo(options: argparse.Namespace) -> None:
     check()
     from mta.tools.demo.run import run
 
-    run(options.rows, options.store, options.memory, options.picture)
+    run(options.rows, getattr(options, "store", None), options.memory, options.picture)
 
 
 def _add_engine(benchmarks: Any) -> None:

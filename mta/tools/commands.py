@@ -297,8 +297,12 @@ def _confirmed(names: list[str], prefix: str) -> bool:
     from mta.encoding.untrusted import printable, shown
 
     some = ", ".join(map(printable, names[:3])) + (", …" if len(names) > 3 else "")
-    count = f"{len(names):,} {'window has a name' if len(names) == 1 else 'windows have names'}"
-    print(f"{count} that begin with {shown(prefix)}: {some}", file=sys.stderr)
+    count = (
+        "1 window has a name that begins"
+        if len(names) == 1
+        else f"{len(names):,} windows have names that begin"
+    )
+    print(f"{count} with {shown(prefix)}: {some}", file=sys.stderr)
     print(f"type {len(names)} to remove all that belongs to them: ", end="", file=sys.stderr, flush=True)
     answer = sys.stdin.readline() if sys.stdin is not None else ""
     if answer.strip().replace(",", "") == str(len(names)):
