@@ -147,9 +147,10 @@ class While(Policy):
 
     `columns=True` says two things more, so that `slide` asks for all rows of a batch at once. The predicate
     also takes whole columns, where the monoid has any: arrays in place of the numbers of a state, of one
-    length or of length 1, for which it gives an array of booleans. And what it has let go changes nothing
-    that comes: put in front of both arguments, it leaves the answer as it is. So it is where sums, counts or
-    times are subtracted, and for maxima.
+    length or of length 1, for which it gives an array of booleans. They are arrays of Python's numbers where
+    a difference of whole ones may leave 64 bits; if it cannot take those, it is asked row by row. And what it
+    has let go changes nothing that comes: put in front of both arguments, it leaves the answer as it is. So
+    it is where sums, counts or times are subtracted, and for maxima.
 
     Sums of real numbers are rounded, `total` a few times at the size of the largest element in the window. A
     difference of the two cannot tell what is smaller: it keeps one of 1e300 until the rest is as large.

@@ -33,7 +33,7 @@ class AmortizedTree(Tree):
 
     __slots__ = ()
 
-    few = 256
+    few, more = 40, 160
 
     def insert(self, row: Any, state: Any, time: Any) -> None:
         if self.head == self.tail or not (self.tail + 1) & self.mask:

@@ -12,20 +12,18 @@ from typing import Any, TypeAlias
 
 from mta.core.folds import take, window_folds
 from mta.core.forest import Piece
-from mta.core.heads import Heads, LimitHeads, NotInColumns, PredicateHeads, RestHeads
+from mta.core.heads import Heads, KnownHeads, LimitHeads, RestHeads
 from mta.core.limits import Limits, OfRest
 from mta.core.outcome import Batch, Outcome
 from mta.core.page import Pyramid
+from mta.core.predicates.starts import NotInColumns, RowStarts
 from mta.core.stack import Leaves
 from mta.core.states import NOTHING, ColumnLayout, Lowered, Run, join_results, result_array
 from mta.core.tree import Tree
 from mta.inputs import lift_of
 
-#: Of rows under a predicate that takes columns no more are taken at once …
-MOST_AT_ONCE = 1 << 16
-
-#: … and where so few cannot be, because a sum rounds or leaves 64 bits, they are pushed one by one.
-MANY = 512
+#: Of rows under a predicate that takes columns no more are taken at once.
+MOST_AT_ONCE = 1 << 14
 
 #: Pushes a row, its state and its time into a tree, and gives the result.
 Push: TypeAlias = Callable[[Tree, Any, Any, Any], Any]
@@ -34,27 +32,47 @@ Push: TypeAlias = Callable[[Tree, Any, Any, Any], Any]
 def slide_in_parts(tree: Tree, limits: Limits, batch: Batch, push: Push) -> Any:
     """The results of a batch that is not empty, under a predicate; the tree takes it in.
 
-    As many rows at once as the predicate takes, and the others one by one.
+    As many rows at once as the predicate takes, and the others one by one. After rows that it does not take
+    fewer are tried, so that what is tried in vain does not cost more than what is pushed.
     """
-    layout, results = tree.layout, []
-    in_columns = limits.in_columns and isinstance(layout, ColumnLayout)
-    todo = batch.parts(layout, MOST_AT_ONCE)
-    while todo:
-        part = todo.pop()
-        if not in_columns or len(part) <= tree.few:
+    layout, results, done = tree.layout, [], 0
+    few = most = len(batch)
+    if limits.in_columns and isinstance(layout, ColumnLayout):
+        few, most = tree.few + tree.more // layout.monoid.width, MOST_AT_ONCE
+    while done < len(batch):
+        part, taken = batch.part(layout, done, done + most), 0
+        if len(part) > few:
+            outcome = _in_columns(tree, limits, part)
+            if outcome is not None:
+                part, after = outcome
+                tree.add_batch(*tree.after(after), part)
+                results.append(after.results)
+                taken = len(part)
+                done += taken
+            most = min(MOST_AT_ONCE, 2 * max(taken, few))
+        if taken < few and done < len(batch):
+            part = batch.part(layout, done, done + few)
             results.append(_pushed(tree, part, push))
-            continue
-        try:
-            outcome = slide(tree, limits, part)
-        except (NotInColumns, ArithmeticError):  # of sums over all rows, where those of windows are in bounds
-            if len(part) > MANY:
-                todo += part.parts(layout, -(-len(part) // 2))
-            else:
-                results.append(_pushed(tree, part, push))
-            continue
-        tree.add_batch(*tree.after(outcome), part)
-        results.append(outcome.results)
+            done += len(part)
     return join_results(results)
+
+
+def _in_columns(tree: Tree, limits: Limits, batch: Batch) -> tuple[Batch, Outcome] | None:
+    """What the first rows of a batch come to, as far as a predicate takes them in columns."""
+    layout = tree.layout
+    assert isinstance(layout, ColumnLayout)
+    (predicate,) = limits.predicates
+    states = layout.lift(batch.elements)
+    try:
+        if isinstance(predicate, OfRest):
+            return batch, _outcome(tree, RestHeads(layout, predicate, states), batch, states)
+        firsts = RowStarts(tree, predicate, states).find()
+        if not len(firsts):
+            return None
+        batch, states = batch.part(layout, 0, len(firsts)), layout.cut(states, 0, len(firsts))
+        return batch, _outcome(tree, KnownHeads(firsts, tree.tail), batch, states)
+    except (NotInColumns, ArithmeticError):
+        return None
 
 
 def _pushed(tree: Tree, batch: Batch, push: Push) -> Any:
@@ -65,13 +83,13 @@ def _pushed(tree: Tree, batch: Batch, push: Push) -> Any:
 
 
 def slide(tree: Tree, limits: Limits, batch: Batch) -> Outcome:
-    """The outcome of a batch that is not empty; the tree is not changed.
+    """The outcome of a batch that is not empty, under limits on count and time; the tree is not changed."""
+    heads = LimitHeads(limits, batch.times, tree.tail)
+    return _outcome(tree, heads, batch, tree.layout.lift(batch.elements))
 
-    Raises NotInColumns where fewer rows have to be asked for at once.
-    """
+
+def _outcome(tree: Tree, heads: Heads, batch: Batch, states: Run) -> Outcome:
     layout, base, count = tree.layout, tree.tail, len(batch)
-    states = layout.lift(batch.elements)
-    heads = _heads(tree, limits, batch, states)
     if layout.monoid.grows:
         return _slide_on_demand(tree, batch, heads, states)
     # rows whose windows still hold what was there before the batch
@@ -88,19 +106,6 @@ def slide(tree: Tree, limits: Limits, batch: Batch) -> Outcome:
     first, last = int(firsts[-1]), layout.length(folds) - 1
     total = layout.at(folds, last)
     return Outcome(results, base + first, batch.time(first), None, total, total)
-
-
-def _heads(tree: Tree, limits: Limits, batch: Batch, states: Run) -> Heads:
-    if not limits.predicates:
-        return LimitHeads(limits, batch.times, tree.tail)
-    assert isinstance(tree.layout, ColumnLayout)
-    (predicate,) = limits.predicates
-    if isinstance(predicate, OfRest):
-        return RestHeads(tree.layout, predicate, states)
-    whole = tree.whole(tree.coming(NOTHING)) if len(tree) else NOTHING
-    heads = PredicateHeads(tree.layout, predicate, whole, states)
-    heads.check()
-    return heads
 
 
 def _slide_on_demand(tree: Tree, batch: Batch, heads: Heads, states: Run) -> Outcome:
@@ -175,6 +180,10 @@ class _Walk:
         return idle
 
     def _enter(self, row: int) -> Leaves:
+        leaves = self.stack.leaves
+        inside = leaves is not None and leaves.start <= self.head < leaves.stop
+        if leaves is not None and inside and self._heads.stays(leaves, self._between, row):
+            return leaves
         head = self._heads.enter(self._tree.forest, self.head, row)
         boundary = self.stack.boundary
         leaves = self.stack.seek(head)

@@ -6,20 +6,20 @@ Row i is leaf base + i; leaves are given and found by their absolute numbers. Wi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from functools import reduce
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from mta.core.forest import Forest
-from mta.core.limits import Limits, OfRest, Predicate
+from mta.core.limits import Limits, OfRest
+from mta.core.predicates.starts import Read, answers
 from mta.core.stack import Leaves
 from mta.core.states import NOTHING, ColumnLayout, Run
 from mta.core.tree import Tree
 from mta.monoids.base import Array
 from mta.monoids.ufuncs import quiet
-from mta.numbers.wide import is_wide
+from mta.numbers.wide import Words, is_wide
 from mta.times.boundaries import boundaries, steady
 from mta.times.cuts import Side, before
 
@@ -37,6 +37,10 @@ class Heads(ABC):
     @abstractmethod
     def idle(self, tree: Tree, stop: int) -> int:
         """How many of the first rows hold the oldest element of before, and so all of them."""
+
+    def stays(self, leaves: Leaves, between: Any, row: int) -> bool:  # noqa: ARG002
+        """Whether it is known that a row's window starts among these leaves, if the one before does."""
+        return False
 
     @abstractmethod
     def enter(self, forest: Forest, head: int, row: int) -> int:
@@ -122,37 +126,30 @@ def as_column(firsts: Firsts) -> Array:
     return np.arange(firsts.start, firsts.stop) if isinstance(firsts, range) else firsts
 
 
-class NotInColumns(Exception):
-    """Rows have to be asked for one by one, or at least fewer at once."""
+class KnownHeads(Heads):
+    """Where each row's window starts is known."""
+
+    def __init__(self, firsts: Array, base: int) -> None:
+        self._firsts, self._base = firsts, base
+
+    def seeing(self, tree: Tree) -> int:
+        return int(self._firsts.searchsorted(tree.tail))
+
+    def idle(self, tree: Tree, stop: int) -> int:
+        return min(stop, int(self._firsts.searchsorted(tree.head, "right")))
+
+    def enter(self, forest: Forest, head: int, row: int) -> int:  # noqa: ARG002
+        return int(self._firsts[row])
+
+    def within(self, leaves: Leaves, between: Any, head: int, row: int, stop: int) -> Array:  # noqa: ARG002
+        firsts = self._firsts[row:stop]
+        return firsts[: firsts.searchsorted(leaves.stop)]
+
+    def in_batch(self, start: int) -> Array:
+        return self._firsts[start:] - self._base
 
 
-class _ColumnHeads(Heads):
-    """Under a predicate that takes columns."""
-
-    def __init__(self, layout: ColumnLayout, states: Run) -> None:
-        self._layout, self._states, self._count = layout, states, layout.length(states)
-
-    def _answers(self, predicate: Callable[..., Any], count: int, *runs: Run) -> Array:
-        """What a predicate says of each of some rows, of runs of so many states or of one."""
-        with quiet():
-            found = np.asarray(predicate(*(self._layout.shaped(_read_only(run)) for run in runs)))
-        if found.shape != (count,):
-            raise TypeError(
-                f"a predicate that takes columns gives one answer a row: for columns of {count} entries it "
-                f"gave {found!r}"
-            )
-        return found.astype(bool, copy=False)
-
-
-def _read_only(run: Run) -> Run:
-    """Views that a function of the user's cannot change, of what pages and stacks share."""
-    views = tuple(column.view() for column in run)
-    for view in views:
-        view.flags.writeable = False
-    return views
-
-
-class RestHeads(_ColumnHeads):
+class RestHeads(Heads):
     """Under a predicate over the rest, of which each row adds up nothing but what stays.
 
     Before the batch that is a suffix of a page, what is between the page and the batch, and the rows so far;
@@ -160,28 +157,42 @@ class RestHeads(_ColumnHeads):
     """
 
     def __init__(self, layout: ColumnLayout, predicate: OfRest, states: Run) -> None:
-        super().__init__(layout, states)
-        self._predicate = predicate
+        self._whole, self._predicate, self._count = layout, predicate, layout.length(states)
         #: the aggregate of the batch up to each row
         self._so_far = layout.prefixes(states)
+        #: the columns that the predicate reads, those of one field, and how they are worked on
+        self._part = self._read(layout.cut(states, 0, 1))
+        self._layout = layout.of_part(self._part)
+        self._states = states[self._part]
+
+    def _read(self, states: Run) -> slice:
+        asked = Read(self._whole.monoid.width, lambda part: states[part])
+        self._predicate.enough(self._whole.shaped(asked))
+        (part,) = asked.parts
+        return part
 
     def seeing(self, tree: Tree) -> int:  # noqa: ARG002
-        return _first_true(self._enough(self._so_far), self._count)
+        return _first_true(self._enough(self._so_far[self._part]), self._count)
 
     def idle(self, tree: Tree, stop: int) -> int:
         rest = tree.forest.fold(tree.head + 1, tree.tail)
         return _first_true(self._enough(self._followed(rest, 0, stop)), stop)
 
+    def stays(self, leaves: Leaves, between: Any, row: int) -> bool:
+        younger = self._followed(self._whole.join(leaves.rest, between), row, row + 1)
+        return not self._enough(younger)[0]
+
     def enter(self, forest: Forest, head: int, row: int) -> int:
-        so_far = self._layout.at(self._so_far, row)
+        so_far = self._whole.at(self._so_far, row)
         return min(forest.shortest_suffix(head, so_far, self._predicate.enough), forest.tail - 1)
 
     def within(self, leaves: Leaves, between: Any, head: int, row: int, stop: int) -> Firsts:
-        layout = self._layout
-        younger = self._followed(layout.join(leaves.rest, between), row, stop)
+        layout, whole = self._layout, self._whole
+        younger = self._followed(whole.join(leaves.rest, between), row, stop)
         rows = max(1, _first_true(self._enough(younger), stop - row))
         behind = self._followed(between, row, row + rows)
-        suffixes = layout.cut(leaves.suffixes(layout), head - leaves.start, leaves.stop - leaves.start)
+        suffixes = leaves.suffixes(whole)[self._part]
+        suffixes = layout.cut(suffixes, head - leaves.start, leaves.stop - leaves.start)
         low = np.zeros(rows, dtype=np.int64)
         high = np.full(rows, layout.length(suffixes) - 1)
         while (low < high).any():
@@ -210,102 +221,17 @@ class RestHeads(_ColumnHeads):
 
     def _followed(self, older: Any, start: int, stop: int) -> Run:
         """An aggregate with the rows behind it, up to each of some."""
-        return self._layout.preceded_by(older, self._layout.cut(self._so_far, start, stop))
+        rows = self._layout.cut(self._so_far[self._part], start, stop)
+        if older is NOTHING:
+            return rows
+        return self._layout.combine(self._whole.gather([older])[self._part], rows)
 
     def _enough(self, rests: Run) -> Array:
-        return self._answers(self._predicate.enough, self._layout.length(rests), rests)
+        shown = tuple(Words(column) if is_wide(column) else column for column in rests)
+        asked = Read(self._whole.monoid.width, lambda _: shown)
+        with quiet():
+            return answers(self._predicate.enough(self._whole.shaped(asked)), self._layout.length(rests))
 
 
 def _first_true(answers: Array, stop: int) -> int:
     return int(answers.argmax()) if answers.any() else stop
-
-
-#: Sums in which this many typical elements would be lost beside one: of real numbers, which have 53 bits.
-LARGE = 2.0**28
-
-
-class PredicateHeads(_ColumnHeads):
-    """Under a predicate for which elements it has let go may as well be still there.
-
-    So all aggregates begin at one leaf, the oldest when the batch came: that of the window with each row, and
-    that of what is older than some leaf. A search for the leaves that stay is a few calls for all rows.
-    """
-
-    def __init__(self, layout: ColumnLayout, rejects: Predicate, whole: Any, states: Run) -> None:
-        super().__init__(layout, states)
-        self._predicate = rejects
-        #: the aggregate of all of before with each row
-        self._totals = layout.preceded_by(whole, layout.prefixes(states))
-        #: the aggregate of what is before the head that was found last
-        self._gone: Any = NOTHING
-
-    def check(self) -> None:
-        """Refuses rows of which one may not stay in its own window, and sums that one element outweighs."""
-        if self._rejected(0, self._count, self._totals).any():
-            raise NotInColumns
-        if any(column.dtype.kind == "f" for column in self._totals):
-            twice = self._layout.combine(self._states, self._states)
-            for columns in zip(self._totals, self._states, twice, strict=True):
-                if _outweighed(*columns):
-                    raise NotInColumns
-
-    def seeing(self, tree: Tree) -> int:
-        return self._rows_before_rejection(tree.total(), 0, self._count)
-
-    def idle(self, tree: Tree, stop: int) -> int:
-        return self._rows_before_rejection(tree.oldest_state(), 0, stop)
-
-    def enter(self, forest: Forest, head: int, row: int) -> int:
-        layout, total = self._layout, self._layout.at(self._totals, row)
-        first, gone = forest.longest_prefix(head, lambda prefix: self._predicate(total, prefix), self._gone)
-        if first == forest.tail:  # `seeing` has said that it stays, of a sum that was rounded otherwise
-            first -= 1
-            gone = layout.join(self._gone, forest.fold(head, first))
-        self._gone = gone
-        return first
-
-    def within(self, leaves: Leaves, between: Any, head: int, row: int, stop: int) -> Array:  # noqa: ARG002
-        layout = self._layout
-        part = leaves.page.cut(layout, head - leaves.start, leaves.stop - leaves.start)
-        olds = layout.preceded_by(self._gone, layout.prefixes(part.states(layout)))
-        last = layout.length(olds) - 1
-        end = max(row + 1, self._rows_before_rejection(layout.at(olds, last), row, stop))
-        found = self._search(olds, row, np.full(end - row, last))
-        if found[-1]:
-            self._gone = layout.at(olds, int(found[-1]) - 1)
-        return found + head
-
-    def in_batch(self, start: int) -> Array:
-        return self._search(self._totals, start, np.arange(start, self._count))
-
-    def _rejected(self, start: int, stop: int, olds: Run) -> Array:
-        """Whether each of some rows lets go of a prefix of its own, or all of them of one."""
-        totals = self._layout.cut(self._totals, start, stop)
-        if any(column.dtype == object or is_wide(column) for column in (*totals, *olds)):
-            raise NotInColumns  # of numbers beyond 64 bits, of which few functions take columns
-        return self._answers(self._predicate, stop - start, totals, olds)
-
-    def _rows_before_rejection(self, old: Any, start: int, stop: int) -> int:
-        """The end of the rows, from `start` on, that keep something of a prefix."""
-        rejected = self._rejected(start, stop, self._layout.gather([old]))
-        return start + _first_true(rejected, stop - start)
-
-    def _search(self, olds: Run, start: int, most: Array) -> Array:
-        """For each row from `start` on, how many of these prefixes it lets go, at most so many."""
-        low, high = np.zeros(len(most), dtype=np.int64), most
-        while (low < high).any():
-            middle = (low + high) >> 1
-            gone = self._rejected(start, start + len(most), self._layout.take(olds, middle))
-            low, high = np.where(gone & (low < high), middle + 1, low), np.where(gone, high, middle)
-        return np.maximum.accumulate(low)
-
-
-def _outweighed(totals: Array, states: Array, twice: Array) -> bool:
-    """Whether some totals are sums of real numbers so large that elements are lost in them.
-
-    `twice` has each state combined with itself, which tells a sum from a choice, as of the greatest.
-    """
-    if totals.dtype.kind != "f":
-        return False
-    added = states[(states != 0) & (twice != states)]
-    return bool(len(added)) and not float(np.abs(totals).max()) <= LARGE * float(np.median(np.abs(added)))

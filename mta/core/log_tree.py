@@ -40,7 +40,7 @@ class LogTree(Tree):
 
     __slots__ = ("_rest",)
 
-    few = 32
+    few, more = 30, 40
 
     def __init__(self, layout: Layout, pages: PageSource, page_size: int, *, singles: bool = False) -> None:
         super().__init__(layout, pages, page_size, singles=singles)

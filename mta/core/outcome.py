@@ -25,13 +25,8 @@ class Batch:
         """The time of a row as a plain number."""
         return self.times[row : row + 1].tolist()[0]
 
-    def parts(self, layout: Layout, count: int) -> list[Batch]:
-        """Parts of so many rows, the first one last."""
-        starts = range(0, len(self), count)
-        return [
-            Batch(layout.cut(self.elements, start, start + count), self.times[start : start + count])
-            for start in reversed(starts)
-        ]
+    def part(self, layout: Layout, start: int, stop: int) -> Batch:
+        return Batch(layout.cut(self.elements, start, stop), self.times[start:stop])
 
     @property
     def last(self) -> Any:

@@ -207,6 +207,16 @@ class ColumnLayout(Layout):
         pairs = (alike(pair) for pair in zip(states, others, strict=True))
         return tuple(np.where(first, *pair) for pair in pairs)
 
+    def put(self, states: Run, indices: Array, others: Run) -> Columns:
+        """The entries of a run, with others in place of some."""
+        columns = []
+        for pair in zip(states, others, strict=True):
+            column, other = alike(pair)
+            column = column.copy()
+            column[indices] = other
+            columns.append(column)
+        return tuple(columns)
+
     def at(self, states: Run, index: int) -> Any:
         return self.monoid.state_at(states, index)
 
@@ -237,6 +247,10 @@ class ColumnLayout(Layout):
     def lower_all(self, parts: Sequence[Lowered]) -> Any:
         # those that were joined are in new arrays
         return own_results(super().lower_all(parts), parts[0].states if len(parts) == 1 else ())
+
+    def of_part(self, columns: slice) -> ColumnLayout:
+        """The layout of some columns of states, which are all of them or those of a field."""
+        return ColumnLayout(self.monoid.part(columns))
 
     def shaped(self, states: Run) -> Any:
         """A run in the shape of a state, with a column in place of each number."""

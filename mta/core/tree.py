@@ -97,8 +97,10 @@ class Tree(ABC):
         "youngest",
     )
 
-    #: so many rows of a batch under a predicate are pushed one by one in the time that columns of them take
+    #: so many rows of a batch under a predicate are pushed one by one in the time that columns of them take,
+    #: and where states have few columns some more, shared out among these: a push works on each of them
     few: int
+    more: int
 
     def __init__(self, layout: Layout, pages: PageSource, page_size: int, *, singles: bool = False) -> None:
         self.layout = layout

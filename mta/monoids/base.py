@@ -226,6 +226,10 @@ class ColumnarMonoid(Monoid):
         parts = tuple(as_objects(column) if is_wide(column) else column for column in states)
         return parts[0] if self.width == 1 else parts
 
+    def part(self, columns: slice) -> ColumnarMonoid:  # noqa: ARG002
+        """The monoid that some columns of a state are of, which are all of them or those of a field."""
+        return self
+
     def state_list(self, states: Columns) -> list[Any]:
         """All states out of columns."""
         parts = [plain_list(column) for column in states]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -11,6 +11,8 @@ from mta.monoids.columns import Columns
 from mta.monoids.ufuncs import Count
 from mta.monoids.values import unwrapped
 from mta.owned import own
+
+_UNREAD: Any = object()
 
 
 class Fields(Monoid):
@@ -107,6 +109,33 @@ class Fields(Monoid):
         return f"Fields({', '.join(parts)})"
 
 
+class _Shaped(MutableMapping[str, Any]):
+    """The states of each field in columns, of which a predicate reads few: made when they are asked for."""
+
+    def __init__(self, parts: dict[str, tuple[ColumnarMonoid, slice]], states: Any) -> None:
+        self._parts, self._states = parts, states
+        self._own: dict[str, Any] = dict.fromkeys(parts, _UNREAD)
+
+    def __getitem__(self, name: str) -> Any:
+        state = self._own[name]
+        if state is _UNREAD:
+            monoid, part = self._parts[name]
+            state = self._own[name] = monoid.shaped(self._states[part])
+        return state
+
+    def __setitem__(self, name: str, state: Any) -> None:
+        self._own[name] = state
+
+    def __delitem__(self, name: str) -> None:
+        del self._own[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._own)
+
+    def __len__(self) -> int:
+        return len(self._own)
+
+
 class ColumnFields(Fields, ColumnarMonoid):
     """`Fields` of monoids that all work on columns; its columns are theirs, one after the other."""
 
@@ -201,7 +230,10 @@ class ColumnFields(Fields, ColumnarMonoid):
         return {name: monoid.state_at(states[part], index) for name, monoid, part, _ in self._parts}
 
     def shaped(self, states: Columns) -> Any:
-        return {name: monoid.shaped(states[part]) for name, monoid, part, _ in self._parts}
+        return _Shaped({name: (monoid, part) for name, monoid, part, _ in self._parts}, states)
+
+    def part(self, columns: slice) -> ColumnarMonoid:
+        return next(monoid for _, monoid, part, _ in self._parts if part == columns)
 
     def state_list(self, states: Columns) -> list[Any]:
         names = tuple(self.monoids)

@@ -7,6 +7,7 @@ that nobody wrote here can have, is in Python objects.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,38 @@ def as_objects(column: Array) -> Array:
     if not is_wide(column):
         return column.astype(object, copy=False)
     return np.fromiter(plain_list(column), dtype=object, count=len(column))
+
+
+def is_large(column: Array) -> bool:
+    """Whether a difference of two entries may leave 64 bits."""
+    column = narrowed(column) if is_wide(column) else column
+    return is_wide(column) or (column.dtype.kind == "i" and _reach(column) >= _WORD // 2)
+
+
+def subtractable(column: Array) -> Array:
+    """A column of which differences of whole numbers are exact: of Python objects where it has to be."""
+    return as_objects(column) if is_large(column) else column
+
+
+class Words:
+    """A column in two words, to be compared with a number."""
+
+    __slots__ = ("_column",)
+
+    dtype = None
+
+    def __init__(self, column: Array) -> None:
+        self._column = column
+
+    def __ge__(self, least: float) -> Array:
+        """Whether each entry is at least a finite number."""
+        least = math.ceil(least)
+        high, low = least >> 64, np.uint64(least & _LOW_WORD)
+        if not -_WORD <= high < _WORD:
+            return np.full(len(self._column), high < 0)
+        found: Array = self._column["high"] > high
+        found |= (self._column["high"] == high) & (self._column["low"] >= low)
+        return found
 
 
 def added(older: Array, younger: Array) -> Array:

@@ -1,0 +1,1 @@
+"""Where windows start under predicates that take columns."""

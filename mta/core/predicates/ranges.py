@@ -1,0 +1,102 @@
+"""The aggregates of stretches of a run, for a predicate."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from mta.core.states import ColumnLayout, Run
+from mta.monoids.base import Array, joined
+from mta.numbers.wide import is_large, subtractable
+
+#: Sums in which this many typical elements would be lost beside one: of real numbers, which have 53 bits.
+LARGE = 2.0**28
+
+
+class Stretches(Protocol):
+    def of(self, first: Array, last: Array) -> Run:
+        """The aggregates from each of some entries up to another, both included, or from before the first.
+
+        Those with one first entry begin at one entry. A difference of two of them is exact, of whole numbers.
+        """
+
+
+def stretches(layout: ColumnLayout, states: Run, window: int) -> Stretches:
+    """The cheapest there are in which nothing is lost; so many entries are in the window as it is."""
+    prefixes = layout.prefixes(states)
+    large = [column for column in prefixes if is_large(column)]
+    if large:  # of all entries: those of a window may be smaller
+        kept = window and any(is_large(column[window - 1 : window]) for column in large)
+        return Prefixes(layout, prefixes) if kept else Ranges(layout, states)
+    if any(column.dtype.kind == "f" for column in prefixes):
+        twice = layout.combine(states, states)
+        if any(map(_outweighed, prefixes, states, twice)):
+            return Ranges(layout, states)
+    return Prefixes(layout, prefixes)
+
+
+def _outweighed(totals: Array, states: Array, twice: Array) -> bool:
+    """Whether some totals are sums of real numbers so large that elements are lost in them.
+
+    `twice` has each state combined with itself, which tells a sum from a choice, as of the greatest.
+    """
+    if totals.dtype.kind != "f":
+        return False
+    added = states[(states != 0) & (twice != states)]
+    return bool(len(added)) and not float(np.abs(totals).max()) <= LARGE * float(np.median(np.abs(added)))
+
+
+class Prefixes:
+    """All begin at the first entry of the run: a predicate does not mind what has gone."""
+
+    def __init__(self, layout: ColumnLayout, prefixes: Run) -> None:
+        self._layout, self._prefixes = layout, tuple(map(subtractable, prefixes))
+
+    def of(self, first: Array, last: Array) -> Run:  # noqa: ARG002
+        return self._layout.take(self._prefixes, last)
+
+
+class Ranges:
+    """Each begins where it is asked to: a disjoint sparse table, in which two entries make up any stretch.
+
+    Level j cuts the run into blocks of 2^(j + 1) entries. An entry in the older half of its block has the
+    aggregate from there to the middle, one in the younger half that from the middle up to it. The two ends of
+    a stretch are in two halves of one block, on the level of the highest bit in which they differ. An
+    aggregate is put together in O(log n) combines, whatever is in front of it: elements are not lost in a sum
+    of all that came before.
+    """
+
+    def __init__(self, layout: ColumnLayout, states: Run) -> None:
+        self._layout, self._count = layout, layout.length(states)
+        levels: list[Run] = []
+        at = np.arange(self._count)
+        prefixes = suffixes = states
+        half = 1
+        while True:
+            younger = (at & half) != 0
+            levels.append(layout.choose(younger, prefixes, suffixes))
+            if 2 * half >= self._count:
+                break
+            begin = at & -half
+            rows = at[younger]
+            ends = layout.take(prefixes, begin[rows] - 1)
+            prefixes = layout.put(prefixes, rows, layout.combine(ends, layout.take(prefixes, rows)))
+            # the last block may have no younger half, and then no stretch goes from it to a block behind
+            rows = at[~younger & (begin + 2 * half <= self._count)]
+            others = layout.take(suffixes, begin[rows] + half)
+            suffixes = layout.put(suffixes, rows, layout.combine(layout.take(suffixes, rows), others))
+            half *= 2
+        self._levels = tuple(joined(columns) for columns in zip(*levels, strict=True))
+
+    def of(self, first: Array, last: Array) -> Run:
+        """The aggregates from each of some entries up to another, the ends among them."""
+        layout = self._layout
+        _, bits = np.frexp((first ^ last).astype(np.float64))
+        level = (np.maximum(bits, 1) - 1) * self._count
+        found = layout.take(self._levels, level + first)
+        alone = first == last
+        if not alone.all():
+            both = layout.combine(found, layout.take(self._levels, level + last))
+            found = layout.choose(alone, found, both) if alone.any() else both
+        return tuple(map(subtractable, found))
