@@ -106,8 +106,8 @@ def _heads(tree: Tree, limits: Limits, batch: Batch, states: Run) -> Heads:
 def _slide_on_demand(tree: Tree, batch: Batch, heads: Heads, states: Run) -> Outcome:
     """The outcome where states are as large as what they aggregate: each row's is made of nodes of trees."""
     layout, base, head, count = tree.layout, tree.tail, tree.head, len(batch)
-    nodes = Pyramid()
-    nodes.add(layout, states)
+    nodes = Pyramid(layout)
+    nodes.add(states)
     seeing = heads.seeing(tree) if len(tree) else 0
     firsts = (heads.in_batch(seeing) + base).tolist()
     totals = []
