@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mta.core.states import NOTHING, Layout, Run
+from mta.core.states import Layout, Run
 from mta.monoids.base import Array
 from mta.monoids.columns import apart
 
