@@ -169,7 +169,7 @@ class RestHeads(_ColumnHeads):
         return _first_true(self._enough(self._so_far), self._count)
 
     def idle(self, tree: Tree, stop: int) -> int:
-        rest = tree.forest.fold(tree.head + 1, tree.tail)
+        rest = tree.forest.fold_nodes(tree.head + 1, tree.tail)
         return _first_true(self._enough(self._followed(rest, 0, stop)), stop)
 
     def enter(self, forest: Forest, head: int, row: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any, Protocol
 
@@ -211,3 +211,23 @@ class Pyramid:
             stop >>= 1
             level += 1
         return left + right[::-1]
+
+    def last_with(self, start: int, stop: int, after: Any, enough: Callable[[Any], Any]) -> tuple[int, Any]:
+        """The last entry with which the aggregate from there on is enough, and the aggregate behind it.
+
+        `after` is an aggregate behind the entries, or NOTHING. `start - 1` if it is enough with none of them.
+        """
+        found, level = start - 1, 0
+        while start < stop:
+            while not (stop >> level) & 1 and stop - (2 << level) >= start:
+                level += 1
+            while stop - (1 << level) < start:
+                level -= 1
+            total = self._layout.join(self.levels[level][(stop >> level) - 1], after)
+            if not enough(total):
+                after = total
+                stop -= 1 << level
+            else:  # it is the first of these if it is none of the others, whatever rounding makes of them
+                found = stop - (1 << level)
+                start = found + 1
+        return found, after

@@ -11,7 +11,7 @@ import pytest
 from mta import AmortizedMTA, LogMTA, monoids
 from mta.core import forest, states, tail
 from mta.monoids import columns
-from mta.policies import CountWindow, TimeWindow
+from mta.policies import CountWindow, SumWindow, TimeWindow
 
 PAGE = 1 << 14
 #: a window of four pages, and a head near the start of one
@@ -197,6 +197,29 @@ AFTER: dict[str, Callable[[Driven], Any]] = {
     "slide of one": lambda it: it.slide(1),
     "slide, push": lambda it: (it.slide(10), it.push()),
 }
+
+
+#: Rounds under a predicate, of calls that let go of more than the few oldest.
+SUMS: dict[str, Callable[[Driven], Any]] = {
+    "extend": lambda it: it.extend(30),
+    "extend, query": lambda it: (it.extend(10), it.window.query()),
+    "extend, push": lambda it: (it.extend(20), it.push()),
+    "evict by leaps, extend": lambda it: (it.window.evict(20), it.extend(30)),
+    "slide, extend": lambda it: (it.slide(10), it.extend(20)),
+}
+
+
+@pytest.mark.parametrize("kind", [LogMTA, AmortizedMTA])
+@pytest.mark.parametrize("label", SUMS)
+def test_what_a_sum_needs_is_not_added_up_in_every_call(label: str, kind: Any) -> None:
+    tally, one_round = Tally(), SUMS[label]
+    it = Driven(kind, tallied(monoids.Sum, tally), SumWindow(WIDTH))
+    for _ in range(3):
+        one_round(it)
+    rounds = [tally.of(lambda: one_round(it)) for _ in range(40)]
+    assert max(singles for singles, _, _ in rounds) <= 30 * 25
+    assert max(entries for _, entries, _ in rounds) <= 30 * 16
+    assert it.window.query() == len(it.window) <= WIDTH
 
 
 @pytest.mark.parametrize("sums", ["one word", "two words"])

@@ -13,7 +13,7 @@ from reference import matrices
 
 from mta import monoids
 from mta.core.page import Nodes, Page, Pyramid
-from mta.core.states import layout_of
+from mta.core.states import NOTHING, layout_of
 
 CONCAT = layout_of(monoids.Concat())
 
@@ -164,6 +164,47 @@ def test_a_walk_over_nodes_of_columns() -> None:
     for start in range(700, 1000):
         it.grow(0)
         it.check(start, len(it.states))
+
+
+@given(
+    st.lists(st.sampled_from([0, 1, 5, 33, 100]), min_size=1, max_size=6),
+    st.booleans(),
+    st.data(),
+)
+def test_the_last_entry_with_which_it_is_enough(sizes: list[int], ended: bool, data: st.DataObject) -> None:
+    it = Grown()
+    for size in sizes:
+        it.grow(size)
+    stop = data.draw(st.integers(1, len(it.states)))
+    start = data.draw(st.integers(0, stop))
+    end = COLUMNS.lift_row(STEP) if ended else NOTHING
+    least, asked = data.draw(st.integers(1, stop - start + 2)) * STEP, 0
+
+    def enough(state: Any) -> bool:
+        nonlocal asked
+        asked += 1
+        return bool(state["sums"] >= least)
+
+    found, after = stop, end
+    behind = end
+    for found in range(stop - 1, start - 2, -1):
+        after = behind
+        if found >= start:
+            behind = it.layout.join(it.states[found], after)
+            if enough(behind):
+                break
+    asked = 0
+    assert it.pyramid.last_with(start, stop, end, enough) == (found, after)
+    assert asked <= 2 * (stop - start).bit_length()
+
+
+def test_a_search_ends_in_the_node_that_was_enough() -> None:
+    """Whatever rounding makes of its parts."""
+    layout = layout_of(monoids.Sum())
+    pyramid = Pyramid(layout)
+    pyramid.add(layout.gather([0.1] * 8))
+    whole = pyramid.levels[3][0]
+    assert pyramid.last_with(0, 8, NOTHING, lambda state: state == whole) == (0, pytest.approx(0.7))
 
 
 @pytest.mark.parametrize("size", [0, 1, 40, 100, 127])
