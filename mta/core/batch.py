@@ -111,8 +111,8 @@ def _outcome(tree: Tree, heads: Heads, batch: Batch, states: Run) -> Outcome:
 def _slide_on_demand(tree: Tree, batch: Batch, heads: Heads, states: Run) -> Outcome:
     """The outcome where states are as large as what they aggregate: each row's is made of nodes of trees."""
     layout, base, head, count = tree.layout, tree.tail, tree.head, len(batch)
-    nodes = Pyramid()
-    nodes.add(layout, states)
+    nodes = Pyramid(layout)
+    nodes.add(states)
     seeing = heads.seeing(tree) if len(tree) else 0
     firsts = (heads.in_batch(seeing) + base).tolist()
     totals = []

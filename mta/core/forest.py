@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from mta.core.page import Page, PageSource
+from mta.core.page import Page, PageSource, Pyramid
 from mta.core.states import NOTHING, Layout, Run
 from mta.core.tail import Tail
 from mta.monoids.base import Array, column_of, joined
@@ -237,13 +237,16 @@ class Forest:
         pieces = self.cover(start, stop)
         pages = self._pages_of(pieces)
         total = NOTHING
-        for tier, first, last in pieces:
-            page = pages.get((tier, first >> self.shift))
-            pyramid = self.tails[tier].pyramid() if page is None else page.pyramid(layout)
-            at = first & mask
-            for state in pyramid.cover(at, at + last - first):
+        for piece in pieces:
+            at = piece.start & mask
+            for state in self._pyramid(pages, piece).cover(at, at + piece.stop - piece.start):
                 total = layout.join(total, state)
         return total
+
+    def _pyramid(self, pages: dict[tuple[int, int], Page], piece: Piece) -> Pyramid:
+        """The nodes over the page, among these, or else the tail that a piece is of."""
+        page = pages.get((piece.tier, piece.start >> self.shift))
+        return self.tails[piece.tier].pyramid() if page is None else page.pyramid(self.layout)
 
     # -- searches ---------------------------------------------------------------------------------------
 
@@ -361,18 +364,10 @@ class Forest:
         self, pages: dict[tuple[int, int], Page], piece: Piece, after: Any, enough: Callable[[Any], Any]
     ) -> tuple[int, Any]:
         """The last entry with which the aggregate from there on is enough, and the aggregate behind it."""
-        layout, (tier, start, stop), step = self.layout, piece, 8
-        while start < stop:
-            begin = max(start, stop - step)
-            states = self._part(pages, tier, begin, stop).states(layout)
-            suffixes = layout.suffixes(states, after)
-            count = count_first(layout, suffixes, enough)
-            if begin + count < stop:
-                after = layout.at(suffixes, count)
-            if count:
-                return begin + count - 1, after
-            stop, step = begin, step if layout.monoid.grows else 4 * step
-        return start - 1, after
+        first = piece.start & -self.page_size
+        pyramid = self._pyramid(pages, piece)
+        found, after = pyramid.last_with(piece.start - first, piece.stop - first, after, enough)
+        return first + found, after
 
 
 def count_first(layout: Layout, aggregates: Run, holds: Callable[[Any], Any]) -> int:

@@ -175,7 +175,7 @@ class RestHeads(Heads):
         return _first_true(self._enough(self._so_far[self._part]), self._count)
 
     def idle(self, tree: Tree, stop: int) -> int:
-        rest = tree.forest.fold(tree.head + 1, tree.tail)
+        rest = tree.forest.fold_nodes(tree.head + 1, tree.tail)
         return _first_true(self._enough(self._followed(rest, 0, stop)), stop)
 
     def stays(self, leaves: Leaves, between: Any, row: int) -> bool:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any, Protocol
+
+import numpy as np
 
 from mta.core.states import Layout, Run
 from mta.monoids.base import Array
@@ -11,6 +15,12 @@ from mta.monoids.columns import apart
 
 #: Entries that a page may have. What a store says of a page is not believed beyond this.
 LARGEST_PAGE = 1 << 20
+
+#: So few nodes are combined one by one, and are kept as states.
+FEW = 32
+
+#: So many states are read out of a run at once where single ones are read one after the other.
+AHEAD = 32
 
 
 class Page:
@@ -43,8 +53,8 @@ class Page:
     def pyramid(self, layout: Layout) -> Pyramid:
         """The levels of the subtree inside the page, made when they are first asked for."""
         if self._pyramid is None:
-            pyramid = Pyramid()
-            pyramid.add(layout, self.states(layout))
+            pyramid = Pyramid(layout)
+            pyramid.add(self.states(layout))
             self._pyramid = pyramid
         return self._pyramid
 
@@ -85,50 +95,106 @@ class PageSource(Protocol):
     def close(self) -> None: ...
 
 
+class Nodes(dict[int, Any]):
+    """Nodes of one level of which some came many at once, and are kept as runs: `nodes[i]` reads node i.
+
+    The dictionary has those that were read last.
+    """
+
+    __slots__ = ("_layout", "_parts")
+
+    def __init__(self, layout: Layout, nodes: list[Any]) -> None:
+        super().__init__()
+        self._layout = layout
+        #: runs, and states where few came at once, each with the number of its first
+        self._parts: list[tuple[int, Run]] = [(0, nodes)]
+
+    def put(self, count: int, nodes: Run) -> None:
+        """Puts nodes behind the first `count`; behind those may be what an interrupt left."""
+        parts = self._parts
+        while parts and parts[-1][0] >= count:
+            del parts[-1]
+        if parts and isinstance(nodes, list) and isinstance(parts[-1][1], list):
+            start, last = parts[-1]
+            last[count - start :] = nodes
+        else:
+            parts.append((count, nodes))
+
+    def __missing__(self, index: int) -> Any:
+        start, nodes = self._parts[bisect_right(self._parts, index, key=itemgetter(0)) - 1]
+        walked = index - 2 in self
+        if len(self) > 2 * AHEAD:
+            self.clear()
+        if isinstance(nodes, list):
+            self[index] = nodes[index - start]
+        elif not walked:
+            self[index] = self._layout.at(nodes, index - start)
+        else:  # a head comes to each second one
+            wanted = range(index, min(index + 2 * AHEAD, start + self._layout.length(nodes)), 2)
+            states = self._layout.take(nodes, np.array(wanted) - start)
+            self.update(zip(wanted, self._layout.state_list(states), strict=True))
+        return self[index]
+
+
 class Pyramid:
     """The complete nodes of the binary tree over a growing run of states: levels[j][i] covers 2^j of them.
 
     Grows like a binary counter, so that a state costs one combine, amortised.
     """
 
-    __slots__ = ("levels",)
+    __slots__ = ("_count", "_layout", "levels")
 
-    def __init__(self) -> None:
-        self.levels: list[list[Any]] = [[]]
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self.levels: list[list[Any] | Nodes] = []
+        self._count = 0
 
     def __len__(self) -> int:
-        return len(self.levels[0])
+        return self._count
 
-    def add(self, layout: Layout, states: Run) -> None:
+    def add(self, states: Run) -> None:
         """Adds states behind those that are there; none of them if the monoid fails."""
-        added: list[list[Any]] = []
-        run, count = states, len(self)
-        while layout.length(run):
-            added.append(layout.state_list(run))
+        layout, combine = self._layout, self._layout.monoid.combine
+        added: list[Run] = []
+        run, count = states, self._count
+        while layout.length(run) > FEW:
+            added.append(run)
             if count & 1:  # the last node there is the left one of a pair
                 run = layout.concat([layout.gather([self.levels[len(added) - 1][count - 1]]), run])
             run = layout.halve(run)
             count >>= 1
-        self._append(added)
+        nodes = layout.state_list(run)
+        while nodes:
+            added.append(nodes)
+            if count & 1:
+                nodes = [self.levels[len(added) - 1][count - 1], *nodes]
+            nodes = [combine(nodes[i - 1], nodes[i]) for i in range(1, len(nodes), 2)]
+            count >>= 1
+        self._append(layout.length(states), added)
 
-    def push(self, layout: Layout, state: Any) -> None:
+    def push(self, state: Any) -> None:
         """Adds one state, or nothing if the monoid fails."""
         added = [[state]]
-        index = len(self.levels[0])
+        index = self._count
         while index & 1:
-            state = layout.monoid.combine(self.levels[len(added) - 1][index - 1], state)
+            state = self._layout.monoid.combine(self.levels[len(added) - 1][index - 1], state)
             added.append([state])
             index >>= 1
-        self._append(added)
+        self._append(1, added)
 
-    def _append(self, added: list[list[Any]]) -> None:
-        # the lowest level comes last and says how many there are: what an interrupt left above it is no node
-        count = len(self.levels[0])
-        while len(self.levels) < len(added):
-            self.levels.append([])
-        for level in reversed(range(len(added))):
-            nodes = self.levels[level]
-            nodes[count >> level :] = added[level]
+    def _append(self, count: int, added: list[Run]) -> None:
+        start, levels = self._count, self.levels
+        while len(levels) < len(added):
+            levels.append([])
+        for level, nodes in enumerate(added):
+            there = levels[level]
+            if isinstance(nodes, list) and isinstance(there, list):
+                there[start >> level :] = nodes
+                continue
+            if isinstance(there, list):
+                there = levels[level] = Nodes(self._layout, there)
+            there.put(start >> level, nodes)
+        self._count = start + count  # comes last: what an interrupt left before it is no node
 
     def cover(self, start: int, stop: int) -> list[Any]:
         """The nodes whose aggregates, in this order, make up the entries from start to stop."""
@@ -145,3 +211,23 @@ class Pyramid:
             stop >>= 1
             level += 1
         return left + right[::-1]
+
+    def last_with(self, start: int, stop: int, after: Any, enough: Callable[[Any], Any]) -> tuple[int, Any]:
+        """The last entry with which the aggregate from there on is enough, and the aggregate behind it.
+
+        `after` is an aggregate behind the entries, or NOTHING. `start - 1` if it is enough with none of them.
+        """
+        found, level = start - 1, 0
+        while start < stop:
+            while not (stop >> level) & 1 and stop - (2 << level) >= start:
+                level += 1
+            while stop - (1 << level) < start:
+                level -= 1
+            total = self._layout.join(self.levels[level][(stop >> level) - 1], after)
+            if not enough(total):
+                after = total
+                stop -= 1 << level
+            else:  # it is the first of these if it is none of the others, whatever rounding makes of them
+                found = stop - (1 << level)
+                start = found + 1
+        return found, after

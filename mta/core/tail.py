@@ -117,15 +117,15 @@ class Tail:
     def pyramid(self) -> Pyramid:
         """The complete nodes over the entries; grows with them."""
         if self._pyramid is None:
-            self._pyramid = Pyramid()
+            self._pyramid = Pyramid(self._layout)
         missing = len(self) - len(self._pyramid)
         if missing == 1 and self.entries:
             entry = self.entries[-1]
             state = self._layout.monoid.lift_row(entry) if self.tier == 0 else entry
-            self._pyramid.push(self._layout, state)
+            self._pyramid.push(state)
         elif missing:
             young = self.part(self.start + len(self._pyramid), self.stop)
-            self._pyramid.add(self._layout, young.states(self._layout))
+            self._pyramid.add(young.states(self._layout))
         return self._pyramid
 
     def followed_by(self, times: Array, run: Run) -> Page:
