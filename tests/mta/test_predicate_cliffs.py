@@ -263,7 +263,7 @@ def test_a_field_that_is_not_read_costs_what_it_costs_without_a_predicate(column
     window = slid(monoid, difference(WIDTH, "n"), column, kind)
     before, work.objects = (work.singles, work.entries), 0
     window.slide({"x": column})
-    assert work.singles - before[0] <= 60
+    assert work.singles - before[0] <= 200
     assert work.entries - before[1] <= 16 * BATCH
     assert work.objects <= 60
     assert len(window) == WIDTH
@@ -303,7 +303,7 @@ def test_sums_past_64_bits_under_a_sum_window_are_in_words(kind: Any) -> None:
     window.slide(column)
     assert len(window) == WIDTH
     assert work.objects <= 60
-    assert work.singles <= 200
+    assert work.singles <= 300
 
 
 @pytest.mark.parametrize("n", [1, 2**62, 2**63, 2.0**64, 3 * 2**62 + 1, 1e30, 1e300, 0.5])
@@ -364,5 +364,5 @@ def test_a_search_works_on_the_field_that_is_read(kind: Any, rows: int, policy: 
     window.slide({"x": np.ones(rows)})
     work.calls = work.singles = 0
     window.slide({"x": np.ones(rows)})
-    assert work.singles <= 20 * 40
+    assert work.singles <= 20 * 60
     assert work.calls <= 20 * 25
