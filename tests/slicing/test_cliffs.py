@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -185,3 +187,32 @@ def test_slices_of_a_session_that_never_ends_become_one(store: str, options: Any
     assert (visit.start, visit.end, len(visit.value)) == (0, 3029, 3000)
     assert visit.value == "".join(chr(97 + time % 26) for time in range(3000))
     assert slicer.slices == 0
+
+
+def taken_by(call: Any) -> int:
+    """How many bytes a call has at once, beside those from before."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_call_takes_on_the_keys_that_it_touches_and_no_others() -> None:
+    """A copy of the keys would take a hundred bytes a key."""
+    few, many = (by_key({"t": Tumbling(100)}, count) for count in (20, 20_000))
+    taken = []
+    for slicer in (few, many):
+        slicer.watermark(10)
+        slicer.watermark(11)
+        row = {"n": 1, "key": 5}
+        calls = [
+            lambda s=slicer, r=row: s.extend([r], [12]),
+            lambda s=slicer, r=row: s.insert(r, 13),
+            lambda s=slicer: s.watermark(14),
+        ]
+        taken.append([taken_by(call) for call in calls])
+    for there, here in zip(*taken, strict=True):
+        assert here < 2 * there + 10_000
