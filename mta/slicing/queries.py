@@ -100,7 +100,7 @@ def progress_of(name: str, query: Query, upto: Time) -> Progress:
     """What a query has given that is new to a stream, and whose windows up to a time are none of its."""
     kind, since, _ = query
     if isinstance(kind, Session):
-        return SessionProgress(kind, since)
+        return SessionProgress(kind, since, upto=upto)
     if isinstance(kind, ContentWindow):
         return ContentProgress(kind, name, since)
     if isinstance(kind, Sliding) and kind.measure == "count":

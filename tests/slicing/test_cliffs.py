@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gc
-import tracemalloc
 from typing import Any
 
 import pytest
+from costs import bytes_taken, lines_run
 
 from mta import monoids
 from mta.slicing import Delta, Session, Slicer, Sliding, Tumbling, window_manager
@@ -189,17 +188,6 @@ def test_slices_of_a_session_that_never_ends_become_one(store: str, options: Any
     assert slicer.slices == 0
 
 
-def taken_by(call: Any) -> int:
-    """How many bytes a call has at once, beside those from before."""
-    gc.collect()
-    tracemalloc.start()
-    try:
-        call()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
 def test_a_call_takes_on_the_keys_that_it_touches_and_no_others() -> None:
     """A copy of the keys would take a hundred bytes a key."""
     few, many = (by_key({"t": Tumbling(100)}, count) for count in (20, 20_000))
@@ -213,6 +201,41 @@ def test_a_call_takes_on_the_keys_that_it_touches_and_no_others() -> None:
             lambda s=slicer, r=row: s.insert(r, 13),
             lambda s=slicer: s.watermark(14),
         ]
-        taken.append([taken_by(call) for call in calls])
+        taken.append([bytes_taken(call) for call in calls])
     for there, here in zip(*taken, strict=True):
         assert here < 2 * there + 10_000
+
+
+@pytest.mark.parametrize("kind", [Session(3), Tumbling(10), Sliding(20, 10)], ids=repr)
+def test_a_watermark_touches_no_window_that_is_not_due(kind: Any) -> None:
+    """All windows have ended and none is over, so a late tuple may change each of them."""
+    ran = []
+    for many in (300, 10_000):
+        slicer = Slicer(monoids.Sum(), {"q": kind}, lateness=20 * many)
+        now = 10 * many
+        slicer.extend([1] * many, range(0, now, 10))
+        slicer.watermark(now)
+        calls = [lambda s=slicer, t=now: s.watermark(t + 1), lambda s=slicer, t=now: s.watermark(t + 100)]
+        slicer.insert(1, now + 100)
+        lines = [lines_run(call) for call in calls]
+        taken = [bytes_taken(lambda s=slicer, t=now: s.watermark(t + 200))]
+        slicer.extend([1, 1, 1], [5, 51, now - 47])
+        lines.append(lines_run(lambda s=slicer, t=now: s.watermark(t + 200)))
+        slicer.insert(1, 61)
+        taken.append(bytes_taken(lambda s=slicer, t=now: s.watermark(t + 200)))
+        ran.append((lines, taken))
+    for which in range(2):
+        for there, here in zip(ran[0][which], ran[1][which], strict=True):
+            assert here < 1.5 * there + (50, 10_000)[which]
+
+
+def test_sessions_ahead_of_the_watermark_are_not_looked_at() -> None:
+    ran = []
+    for many in (300, 10_000):
+        slicer = Slicer(monoids.Sum(), {"q": Session(3)}, lateness=5)
+        slicer.extend([1] * many, range(0, 10 * many, 10))
+        slicer.watermark(5)
+        slicer.extend([1, 1], [7, 1003])  # out of order, and not late
+        ran.append(lines_run(lambda s=slicer: s.watermark(11)))
+        assert [(r.start, r.end, r.value) for r in slicer.watermark(18)] == [(7, 13, 2)]
+    assert ran[1] < 1.5 * ran[0] + 50
