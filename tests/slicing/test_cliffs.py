@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from costs import bytes_taken, lines_run
+from plain_windows import CountSliding, Plain
 
 from mta import monoids
 from mta.slicing import Delta, Session, Slicer, Sliding, Tumbling, window_manager
@@ -239,3 +240,42 @@ def test_sessions_ahead_of_the_watermark_are_not_looked_at() -> None:
         ran.append(lines_run(lambda s=slicer: s.watermark(11)))
         assert [(r.start, r.end, r.value) for r in slicer.watermark(18)] == [(7, 13, 2)]
     assert ran[1] < 1.5 * ran[0] + 50
+
+
+LATE: dict[str, Any] = {
+    "between the others": lambda many: [(7919 * each % many) * 10 + 5 for each in range(many)],
+    "at one time": lambda many: [many] * many,
+    "between two": lambda many: [3 + each % 5 for each in range(many)],
+    "before all": lambda many: [-each for each in range(many)],
+}
+
+
+@pytest.mark.parametrize("kind", [Tumbling(100, measure="count"), Sliding(40, 3, measure="count")], ids=repr)
+@pytest.mark.parametrize("where", LATE)
+def test_late_tuples_of_a_batch_are_counted_in_one_pass(where: str, kind: Any) -> None:
+    ran = []
+    for many in (600, 6000):
+        slicer = Slicer(monoids.First(), {"q": kind, "delta": Delta(None, 5)}, lateness=100 * many)
+        slicer.extend([1] * many, range(0, 10 * many, 10))
+        slicer.watermark(10 * many)
+        late = LATE[where](many)
+        ran.append(lines_run(lambda s=slicer, late=late: s.extend([2] * len(late), late)))
+        (stream,) = slicer._streams.values()
+        assert max(each.count for each in stream.book.slices) <= 2 * min(kind.slide, 512)
+    assert ran[1] < 12 * ran[0]
+
+
+def test_late_tuples_one_by_one_find_few_in_their_slice() -> None:
+    slicer = Slicer(monoids.First(), {"q": Tumbling(50, measure="count")}, lateness=10_000)
+    plain = Plain({"q": CountSliding(50, 50)}, lambda values: values[0], 10_000)
+    slicer.extend([1] * 100, range(0, 1000, 10))
+    for time in range(0, 1000, 10):
+        plain.insert(1, time)
+    assert len(slicer.watermark(1000)) == len(plain.watermark(1000)) == 2
+    for each in range(2000):
+        slicer.insert(each, 7919 * each % 20)
+        plain.insert(each, 7919 * each % 20)
+    (stream,) = slicer._streams.values()
+    assert max(each.count for each in stream.book.slices) <= 100
+    got = [(r.query, r.start, r.end, r.value, r.is_update) for r in slicer.watermark(1000)]
+    assert got == plain.watermark(1000)
