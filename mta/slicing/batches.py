@@ -148,14 +148,15 @@ class _Walk:
         left = done[-1] if done else None
         start, stop = manager.joining(stream, left, self._slices, self._next, new)
         old = [*done[len(done) - (self._next - start) :], *self._slices[self._next : stop]]
-        parts, change = manager.joined(stream, old, new)
+        parts = manager.joined(old, new)
         if start < self._next:
             del done[-1], self._done_firsts[-1]
         done += parts
         self._done_firsts += [each.first for each in parts]
         self._next = stop
-        stream.youngest, stream.changed_from = change.youngest, change.changed_from
-        stream.late |= change.late
+        stream.youngest = max(stream.youngest, new.last)
+        stream.changed_from = min(stream.changed_from, new.first)
+        stream.late |= manager.late(stream, parts, new.first)
         stream.arrivals += new.count
         stream.since_trigger += new.count
         # the first that is not as it was

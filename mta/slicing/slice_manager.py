@@ -15,22 +15,13 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from mta.monoids.base import Monoid
 from mta.slicing.slices import STALE, Slice, Slices, folded
 from mta.slicing.stream import Stream
 from mta.slicing.stream_slicer import StreamSlicer
 from mta.slicing.windows import Time
-
-
-class Change(NamedTuple):
-    """What a run of tuples changes of a stream beside its slices."""
-
-    youngest: Time
-    changed_from: Time
-    #: of each slice that has tuples behind the watermark now, the time of one of these
-    late: dict[Time, Time]
 
 
 class SliceManager:
@@ -159,14 +150,16 @@ class SliceManager:
         book = stream.book
         place = bisect_right(book.firsts, new.first)
         start, stop = self.joining(stream, book.slices[place - 1] if place else None, book.slices, place, new)
-        parts, change = self.joined(stream, book.slices[start:stop], new)
+        parts = self.joined(book.slices[start:stop], new)
         firsts, fresh = [each.first for each in parts], min(book.fresh, start)
+        youngest, changed_from = max(stream.youngest, new.last), min(stream.changed_from, new.first)
+        late = self.late(stream, parts, new.first)
         # nothing is called from here on
         book.fresh = fresh
         book.firsts[start:stop] = firsts
         book.slices[start:stop] = parts
-        stream.youngest, stream.changed_from = change.youngest, change.changed_from
-        stream.late |= change.late
+        stream.youngest, stream.changed_from = youngest, changed_from
+        stream.late |= late
         stream.arrivals += new.count
         stream.since_trigger += new.count
 
@@ -194,17 +187,18 @@ class SliceManager:
             stop += 1
         return start, stop
 
-    def joined(self, stream: Stream, old: list[Slice], new: Slice) -> tuple[list[Slice], Change]:
-        """What some slices and a run that joins them become, and what that changes of the stream."""
-        time, late = new.first, stream.late
+    def joined(self, old: list[Slice], new: Slice) -> list[Slice]:
+        """What some slices and a run that joins them become."""
         whole = self._merged(old, new) if old else new
-        parts = self._parts(whole) if whole.count > 2 * self.most else [whole]
-        came = {
-            each.first: min(late.get(each.first, math.inf), max(time, each.first))
-            for each in parts
-            if time < stream.watermark and time <= each.last and each.first < stream.watermark
-        }
-        return parts, Change(max(stream.youngest, new.last), min(stream.changed_from, time), came)
+        return self._parts(whole) if whole.count > 2 * self.most else [whole]
+
+    def late(self, stream: Stream, parts: list[Slice], time: Time) -> dict[Time, Time]:
+        """Of slices that a run from a time on has joined, behind the watermark: a time of a tuple in it."""
+        upto, late = stream.watermark, stream.late
+        if time >= upto:
+            return {}
+        behind = [each for each in parts if each.last >= time and each.first < upto]
+        return {each.first: min(late.get(each.first, math.inf), max(time, each.first)) for each in behind}
 
     def _parts(self, whole: Slice) -> list[Slice]:
         """A slice with too many tuples in parts, so that a late tuple finds few in each."""

@@ -35,16 +35,21 @@ class EdgeProgress:
 
     def advance(self, stream: Stream, moment: Moment) -> tuple[list[Due], Self]:
         until = max(moment.watermark, self.upto)
-        spans = list(self._ending_in(stream.next_time, self.upto, until))
-        spans += self._with_any(moment.late, moment.over, min(self.upto, stream.watermark))
         given, horizon = self.given, moment.horizon
-        dues = [due for span in spans if (due := self._due(stream, span, span[::-1] in given))]
+        spans = [(span, False) for span in self._ending_in(stream.next_time, self.upto, until)]
+        if moment.late:
+            late = self._with_any(moment.late, moment.over, min(self.upto, stream.watermark))
+            spans += [(span, span[::-1] in given) for span in late]
+        dues = [due for span, is_update in spans if (due := self._due(stream, span, is_update))]
         edits: list[Edit] = []
         if given and given.first[0] <= horizon:
             edits.append((given.first, (horizon, math.inf), []))
         if horizon < until:
-            new = {(due.end, due.start) for due in dues if due.end > horizon and not due.is_update}
-            edits += [(span, span, [span]) for span in sorted(new)]
+            new = sorted({(due.end, due.start) for due in dues if due.end > horizon and not due.is_update})
+            if new and (not given or given.last < new[0]):
+                edits.append((new[0], new[0], new))
+            else:  # late tuples are in windows that had none
+                edits += [(span, span, [span]) for span in new]
         given = given.edited(edits) if edits else given
         edge = None if until == math.inf else self.kind.edge_after(until)
         return dues, type(self)(self.kind, self.since, until, given, math.inf if edge is None else edge)
@@ -87,6 +92,8 @@ class EdgeProgress:
     def check(self, stream: Stream) -> None:
         if self.upto > max(stream.watermark, stream.youngest):
             raise Malformed(f"windows up to {shown(self.upto)} were given, behind all tuples")
+        if self.given and self.given.last[0] > self.upto:
+            raise Malformed(f"a window up to {shown(self.given.last[0])} was given before its end")
         if abs(self.upto) < math.inf:
             self.kind.edge_after(self.upto)
 

@@ -63,7 +63,11 @@ class SessionProgress:
                 state = stream.between(start, after(last))
                 if state is not NOTHING:
                     dues.append(Due(end, start, end, state, bool(older)))
-                edits.append((min([*older[:1], session]), (last, math.inf), [session]))
+                edits.append(
+                    (min(older[0], session), (last, math.inf), [session])
+                    if older
+                    else (session, session, [session])
+                )
         given = self.given.edited(edits) if edits else self.given
         if found and found.first[1] + self.kind.gap < horizon:
             over = [*takewhile(lambda each: each[1] + self.kind.gap < horizon, found)]

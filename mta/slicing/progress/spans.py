@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, Self
 
@@ -19,9 +19,10 @@ class Spans:
 
     __slots__ = ("_runs",)
 
-    def __init__(self, spans: Iterable[Any] = ()) -> None:
+    def __init__(self, spans: Sequence[Any] = ()) -> None:
         self._runs: list[list[Any]] = []
-        _cut(list(spans), self._runs)
+        if spans:
+            _cut(list(spans), self._runs)
 
     def __iter__(self) -> Iterator[Any]:
         return chain.from_iterable(self._runs)
@@ -30,8 +31,10 @@ class Spans:
         return bool(self._runs)
 
     def __contains__(self, span: Any) -> bool:
-        run, place = self._place(span)
-        return run < len(self._runs) and bool(self._runs[run][place] == span)
+        runs = self._runs
+        run = runs[0] if len(runs) == 1 else runs[self._place(span)[0]] if runs and span <= self.last else ()
+        place = bisect_left(run, span)
+        return place < len(run) and bool(run[place] == span)
 
     @property
     def first(self) -> Any:
@@ -52,9 +55,21 @@ class Spans:
     def edited(self, edits: Iterable[Edit]) -> Self:
         """With others in the place of some. Edits go up, and do not overlap."""
         old = self._runs
-        runs: list[list[Any]] = []
-        part: list[Any] = []
+        successor = type(self)()
+        runs = successor._runs
+        if len(old) < 2:  # the usual few
+            spans, start = old[0] if old else [], 0
+            part: list[Any] = []
+            for low, high, others in edits:
+                stop = bisect_left(spans, low)
+                part += spans[start:stop]
+                part += others
+                start = stop if high is low else bisect_left(spans, high)
+            part += spans[start:]
+            _cut(part, runs)
+            return successor
         run = place = 0
+        part = []
         for low, high, spans in edits:
             run_to, place_to = self._place(low)
             if run < run_to:
@@ -64,12 +79,11 @@ class Spans:
             if place < place_to:
                 part += old[run][place:place_to]
             part += spans
-            run, place = self._place(high)
+            run, place = (run_to, place_to) if high is low else self._place(high)
         if run < len(old):
             run, part = self._closed(run, place, part, len(old), runs)
         _cut(part, runs)
-        successor = type(self)()
-        successor._runs = runs + old[run:]
+        runs += old[run:]
         return successor
 
     def _closed(
