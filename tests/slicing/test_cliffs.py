@@ -207,14 +207,15 @@ def test_a_call_takes_on_the_keys_that_it_touches_and_no_others() -> None:
         assert here < 2 * there + 10_000
 
 
+@pytest.mark.parametrize("changes_only", [False, True])
 @pytest.mark.parametrize("kind", [Session(3), Tumbling(10), Sliding(20, 10)], ids=repr)
-def test_a_watermark_touches_no_window_that_is_not_due(kind: Any) -> None:
+def test_a_watermark_touches_no_window_that_is_not_due(kind: Any, changes_only: bool) -> None:
     """All windows have ended and none is over, so a late tuple may change each of them."""
     ran = []
     for many in (300, 10_000):
-        slicer = Slicer(monoids.Sum(), {"q": kind}, lateness=20 * many)
+        slicer = Slicer(monoids.Sum(), {"q": kind}, lateness=20 * many, changes_only=changes_only)
         now = 10 * many
-        slicer.extend([1] * many, range(0, now, 10))
+        slicer.extend(range(many), range(0, now, 10))
         slicer.watermark(now)
         calls = [lambda s=slicer, t=now: s.watermark(t + 1), lambda s=slicer, t=now: s.watermark(t + 100)]
         slicer.insert(1, now + 100)
