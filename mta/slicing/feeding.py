@@ -1,4 +1,7 @@
-"""Tuples into a stream, and what happens between them: triggers, and windows that are passed in order."""
+"""Tuples into a stream: of which key they are, which are late, and what happens between them.
+
+Between them are triggers, and windows that are passed in order.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,40 @@ import numpy as np
 from mta.errors import OutOfOrderError
 from mta.monoids.base import Array
 from mta.slicing.batches import Tuples, first_at, put
+from mta.slicing.progress.lateness import Gate
 from mta.slicing.progress.sessions import cuts_of
 from mta.slicing.queries import Plan
 from mta.slicing.settings import Settings
 from mta.slicing.stream import Progress, Stream
 from mta.slicing.window_manager import Result, WindowManager
 from mta.slicing.windows import Time
+
+
+def by_key(settings: Settings, tuples: Tuples, rows: list[Any]) -> dict[Any, tuple[Tuples, Array | None]]:
+    """The tuples of each key, and their places where there are keys."""
+    if settings.by is None:
+        return {None: (tuples, None)}
+    places: dict[Any, list[int]] = {}
+    for place, row in enumerate(rows):
+        places.setdefault(settings.key(row), []).append(place)
+    columns = {key: np.array(which) for key, which in places.items()}
+    return {key: (tuples.take(which), which) for key, which in columns.items()}
+
+
+def in_time(
+    gate: Gate, stream: Stream | None, tuples: Tuples, named: bool
+) -> tuple[Tuples, dict[str, list[Time]], list[tuple[int, tuple[str, ...]]]]:
+    """The tuples that a query takes; what others refuse of these; where late ones are, and for which."""
+    behind = np.flatnonzero(tuples.times < gate.open_from).tolist()
+    if not behind:
+        return tuples, {}, []
+    verdict = gate.judge(stream, tuples.times[behind].tolist(), named)
+    found = [(row, names) for row, names in zip(behind, verdict.queries, strict=True) if names]
+    if not all(verdict.kept):
+        kept = np.ones(len(tuples), dtype=bool)
+        kept[behind] = verdict.kept
+        tuples = tuples.take(np.flatnonzero(kept))
+    return tuples, verdict.refused, found
 
 
 def fed(

@@ -14,10 +14,10 @@ from mta.core.states import layout_of
 from mta.encoding.packing import check_text, pack, pack_entries
 from mta.errors import MissingTime, OutOfOrderError
 from mta.inputs import lift_of, row_of
-from mta.monoids.base import Array, Monoid
+from mta.monoids.base import Monoid
 from mta.slicing.aggregate_store.base import AggregateStore
 from mta.slicing.batches import Tuples, plain_rows
-from mta.slicing.feeding import fed, quiet, refusing
+from mta.slicing.feeding import by_key, fed, in_time, quiet, refusing
 from mta.slicing.progress.lateness import Gate, Late
 from mta.slicing.progress.schedule import Schedule
 from mta.slicing.queries import (
@@ -64,6 +64,8 @@ class KeyedStreams(TakesTurns):
         self._stored = False
         self._plan = self._planned(queries)
         self._streams: dict[Any, Stream] = {}
+        #: keys that are forgotten, and may still be among the streams where a call was interrupted
+        self._leaving: list[Any] = []
         #: which keys the next watermark looks at, where there are keys
         self._schedule = Schedule()
         self._numbers = count()
@@ -105,12 +107,15 @@ class KeyedStreams(TakesTurns):
     @property
     def keys(self) -> list[Any]:
         """The keys that have anything, in the order in which they came."""
-        return [] if self._settings.by is None else list(self._streams)
+        if not self._keyed:
+            return []
+        leaving = set(self._leaving)
+        return [key for key in list(self._streams) if key not in leaving]
 
     @property
     def slices(self) -> int:
         """How many slices are in the process."""
-        return sum(len(stream.book.slices) for stream in self._streams.values())
+        return sum(len(stream.book.slices) for stream in list(self._streams.values()))
 
     # -- tuples in --------------------------------------------------------------------------------------
 
@@ -175,24 +180,24 @@ class KeyedStreams(TakesTurns):
         tuples = Tuples(self._layout, times, self._layout.lift(elements), marks)
         if self._stored and length:
             self._layout.check_storable(elements)
-        streams, results, dropped = dict(self._streams), [], self._late_dropped
+        changed: dict[Any, Stream] = {}
+        results, dropped = [], self._late_dropped
         late: list[tuple[int, tuple[str, ...], Any]] = []
-        for key, (part, places) in self._by_key(tuples, rows).items():
-            known = self._known(key) if self._keyed else streams.get(key)
-            kept, refused, found = self._in_time(known, part)
+        for key, (part, places) in by_key(self._settings, tuples, rows).items():
+            known = self._known(key) if self._keyed else self._streams.get(key)
+            kept, refused, found = in_time(self._gate, known, part, self._on_late is not None)
             late += [(row if places is None else int(places[row]), names, key) for row, names in found]
             dropped += len(part) - len(kept)
             if len(kept):
-                streams[key], early = self._fed(known, key, kept, refused)
+                changed[key], early = self._fed(known, key, kept, refused)
                 results += early
-            elif known is not None:
-                streams[key] = known
         if late and self._on_late is not None:
             rows = rows or list(plain_rows(self._monoid, values))
             for row, names, key in sorted(late, key=lambda each: each[0]):
                 self._on_late(Late(rows[row], times[row : row + 1].tolist()[0], names, key))
         # nothing is called from here on
-        self._streams, self._late_dropped = streams, dropped
+        self._streams |= changed
+        self._late_dropped = dropped
         return results
 
     # -- results out ------------------------------------------------------------------------------------
@@ -213,15 +218,16 @@ class KeyedStreams(TakesTurns):
         found: list[Timed] = []
         schedule, forgotten, windows = self._schedule, self._forgotten, self._plan.windows
         looked_at = self._looked_at(time)
-        streams = dict(self._streams) if looked_at else self._streams
+        changed: dict[Any, Stream] = {}
+        leaving: list[Any] = []
         for key, stream in looked_at:
             due, after = windows.advance(stream, time, key)
             found += due
-            streams[key] = after
+            changed[key] = after
             if not self._keyed:
                 continue
             if windows.is_over(after, self._plan.counts):
-                del streams[key]
+                leaving.append(key)
                 forgotten = max(forgotten, after.youngest)
             else:
                 schedule.wake(key, windows.wake(after))
@@ -231,8 +237,11 @@ class KeyedStreams(TakesTurns):
         results = [each.result for each in found]
         touched: dict[Any, None] = {}
         # nothing is called from here on
-        self._streams, self._watermark, self._gate = streams, time, gate
+        self._streams |= changed
+        self._watermark, self._gate, self._leaving = time, gate, leaving
         self._forgotten, schedule.touched = forgotten, touched
+        # the call has happened
+        self._forget()
         return results
 
     def _looked_at(self, time: Time) -> list[tuple[Any, Stream]]:
@@ -240,6 +249,7 @@ class KeyedStreams(TakesTurns):
         if not self._keyed:
             self._tidy()
             return list(self._streams.items())
+        self._forget()
         known, due = self._streams, self._schedule.due(time)
         # the end of a stream gives out what only another tuple would complete
         found = [(key, known[key]) for key in (known if time == math.inf else due) if key in known]
@@ -285,6 +295,7 @@ class KeyedStreams(TakesTurns):
         if name not in queries:
             raise KeyError(f"there is no query {name!r}; there are {sorted(queries)}")
         del queries[name]
+        self._forget()
         plan = self._planned(queries)
         changed = {key: without_query(stream, name) for key, stream in self._streams.items()}
         gate = self._gate_at(self._watermark, plan)
@@ -301,21 +312,6 @@ class KeyedStreams(TakesTurns):
         stored = self._gate.floor if self._stored else None
         return Gate(plan.queries, watermark, self._settings.lateness, stored)
 
-    def _in_time(
-        self, stream: Stream | None, tuples: Tuples
-    ) -> tuple[Tuples, dict[str, list[Time]], list[tuple[int, tuple[str, ...]]]]:
-        """The tuples that a query takes; what others refuse of these; where late ones are, and for which."""
-        behind = np.flatnonzero(tuples.times < self._gate.open_from).tolist()
-        if not behind:
-            return tuples, {}, []
-        verdict = self._gate.judge(stream, tuples.times[behind].tolist(), self._on_late is not None)
-        found = [(row, names) for row, names in zip(behind, verdict.queries, strict=True) if names]
-        if not all(verdict.kept):
-            kept = np.ones(len(tuples), dtype=bool)
-            kept[behind] = verdict.kept
-            tuples = tuples.take(np.flatnonzero(kept))
-        return tuples, verdict.refused, found
-
     def _new_store(self) -> AggregateStore:
         raise NotImplementedError
 
@@ -329,11 +325,21 @@ class KeyedStreams(TakesTurns):
     def _tidy(self) -> None:
         """What has to be done at times and changes nothing that anybody could see."""
         if self._keyed:
+            self._forget()
             for key, stream in self._streams.items():
                 self._caught_up(key, stream)
 
+    def _forget(self) -> None:
+        """Takes keys that are forgotten out of the streams, also those that an interrupt has left there."""
+        leaving = self._leaving
+        while leaving:
+            self._streams.pop(leaving[-1], None)
+            leaving.pop()
+
     def _known(self, key: Any) -> Stream | None:
         """The stream that a tuple comes to, which the next watermark looks at."""
+        if self._leaving:
+            self._forget()
         known = self._streams.get(key)
         if known is None:
             check_key(key)
@@ -369,16 +375,6 @@ class KeyedStreams(TakesTurns):
 
     def _mark(self, value: Any) -> dict[str, Any]:
         return {name: kind.mark(value) for name, kind in self._plan.markers.items()}
-
-    def _by_key(self, tuples: Tuples, rows: list[Any]) -> dict[Any, tuple[Tuples, Array | None]]:
-        """The tuples of each key, and their places where there are keys."""
-        if self._settings.by is None:
-            return {None: (tuples, None)}
-        places: dict[Any, list[int]] = {}
-        for place, row in enumerate(rows):
-            places.setdefault(self._settings.key(row), []).append(place)
-        columns = {key: np.array(which) for key, which in places.items()}
-        return {key: (tuples.take(which), which) for key, which in columns.items()}
 
     def __repr__(self) -> str:
         held = f"{len(self._plan.queries)} queries, {self.slices} slices"

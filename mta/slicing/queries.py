@@ -12,6 +12,7 @@ from mta.slicing.content import ContentWindow
 from mta.slicing.progress.content import ContentProgress
 from mta.slicing.progress.counts import CountProgress
 from mta.slicing.progress.edges import EdgeProgress
+from mta.slicing.progress.given import Given
 from mta.slicing.progress.sessions import SessionProgress, cuts_of
 from mta.slicing.settings import Settings, checked_lateness
 from mta.slicing.slice_manager import SliceManager
@@ -100,7 +101,7 @@ def progress_of(name: str, query: Query, upto: Time) -> Progress:
     """What a query has given that is new to a stream, and whose windows up to a time are none of its."""
     kind, since, _ = query
     if isinstance(kind, Session):
-        return SessionProgress(kind, since)
+        return SessionProgress(kind, since, upto=upto)
     if isinstance(kind, ContentWindow):
         return ContentProgress(kind, name, since)
     if isinstance(kind, Sliding) and kind.measure == "count":
@@ -203,9 +204,11 @@ def without_query(stream: Stream, name: str) -> Stream:
     changed.progress = {other: one for other, one in stream.progress.items() if other != name}
     changed.open_from = {}
     changed.pending = [each for each in stream.pending if each.result.query != name]
-    changed.given_values = {
-        which: value
-        for which, value in stream.given_values.items()
-        if which != name and (isinstance(which, str) or which[0] != name)
-    }
+    changed.given_values = Given(
+        {
+            which: value
+            for which, value in stream.given_values.items()
+            if which != name and (isinstance(which, str) or which[0] != name)
+        }
+    )
     return changed

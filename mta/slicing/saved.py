@@ -17,6 +17,7 @@ from mta.errors import ManifestCorrupt, ManifestMismatch, WindowError
 from mta.monoids.base import ColumnarMonoid, Monoid
 from mta.slicing.aggregate_store.base import AggregateStore
 from mta.slicing.content import ContentWindow, Delta
+from mta.slicing.progress.given import Given, Value
 from mta.slicing.progress.sessions import cuts_of
 from mta.slicing.progress.told import a_moment, a_number, a_span, a_time, a_window, some, yes_or_no
 from mta.slicing.queries import Queries, check_query, progress_of
@@ -24,7 +25,7 @@ from mta.slicing.settings import checked_lateness
 from mta.slicing.slices import Slice, Slices
 from mta.slicing.stream import Stream
 from mta.slicing.stream_slicer import Query
-from mta.slicing.window_manager import Result, Timed, Value
+from mta.slicing.window_manager import Result, Timed
 from mta.slicing.windows import EdgeWindow, FixedBand, Session, Sliding, Tumbling, Window, is_counted
 
 FORMAT = 1
@@ -151,7 +152,9 @@ def loaded_stream(
     needed, looked_at = some(saved["needed"], "what is needed", 2)
     stream.needed, stream.looked_at = a_time(needed), a_number(looked_at)
     stream.pending = [_loaded_result(monoid, queries, each) for each in some(saved["pending"], "results")]
-    stream.given_values = dict(_loaded_value(monoid, each) for each in some(saved["given_values"], "values"))
+    stream.given_values = Given(
+        dict(_loaded_value(monoid, each) for each in some(saved["given_values"], "values"))
+    )
     stream.cuts = cuts_of(progress)
     # the next tuple looks for the next edge
     stream.next_edge = -math.inf

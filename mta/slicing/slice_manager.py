@@ -88,6 +88,8 @@ class SliceManager:
         rows = here.rows
         if time > here.last or (rows is None and not self._commutes):
             return False
+        if rows is not None and here.count >= 2 * self.most:
+            return False
         # what does not commute is folded again when the next result asks for it
         total = self._combine(here.state, state) if self._commutes else STALE
         behind_it = 0 if rows is None else bisect_right(rows, (time, math.inf))
@@ -133,51 +135,81 @@ class SliceManager:
         """The edge before which tuples may join a slice that has a tuple at `time`."""
         book = stream.book
         left = bisect_right(book.firsts, time) - 1
-        if left >= 0 and time < book.slices[left].high:
-            return book.slices[left].high
+        return self.high_behind(book.slices[left] if left >= 0 else None, stream, time)
+
+    def high_behind(self, left: Slice | None, stream: Stream, time: Time) -> Time:
+        """The same, where it is known which slice is the last that begins by then."""
+        if left is not None and time < left.high:
+            return left.high
         if time >= stream.youngest:
             return self.slicer.coming_edge(time)
         return self.slicer.edge_after(time)
 
     def put(self, stream: Stream, new: Slice) -> None:
-        book, late = stream.book, stream.late
-        time, count = new.first, new.count
-        start, stop = self.joining(stream, new)
-        if start < stop:
-            new = self._merged(book.slices[start:stop], new)
-        youngest, changed_from = max(stream.youngest, new.last), min(stream.changed_from, time)
-        behind, earliest = time < stream.watermark, min(late.get(new.first, time), time)
-        fresh = min(book.fresh, start)
+        """Puts a tuple that is in no slice into one, or makes a slice of it."""
+        book = stream.book
+        place = bisect_right(book.firsts, new.first)
+        start, stop = self.joining(stream, book.slices[place - 1] if place else None, book.slices, place, new)
+        parts = self.joined(book.slices[start:stop], new)
+        firsts, fresh = [each.first for each in parts], min(book.fresh, start)
+        youngest, changed_from = max(stream.youngest, new.last), min(stream.changed_from, new.first)
+        late = self.late(stream, parts, new.first)
         # nothing is called from here on
         book.fresh = fresh
-        book.firsts[start:stop] = [new.first]
-        book.slices[start:stop] = [new]
+        book.firsts[start:stop] = firsts
+        book.slices[start:stop] = parts
         stream.youngest, stream.changed_from = youngest, changed_from
-        if behind:
-            late[new.first] = earliest
-        stream.arrivals += count
-        stream.since_trigger += count
+        stream.late |= late
+        stream.arrivals += new.count
+        stream.since_trigger += new.count
 
-    def joining(self, stream: Stream, new: Slice) -> tuple[int, int]:
-        """Which slices a tuple, or a run of them within one cell, makes one with itself."""
-        firsts, slices, gap = stream.book.firsts, stream.book.slices, self._gap
-        start = stop = bisect_right(firsts, new.first)
-        last, cut_at = new.last, -math.inf
-        if start:
-            left = slices[start - 1]
+    def joining(
+        self, stream: Stream, left: Slice | None, slices: list[Slice], place: int, new: Slice
+    ) -> tuple[int, int]:
+        """Which slices a tuple, or a run of them within one cell, makes one with itself.
+
+        `left` is before it, and is at `place` - 1; those from `place` on begin behind it.
+        """
+        gap, start, stop = self._gap, place, place
+        last, cut_at, count = new.last, -math.inf, new.count
+        if left is not None:
             near = new.first <= left.last + gap and left.count < self.most
             near = near and not stream.is_cut(left.last, new.first)
             if new.first < left.high and (new.first <= left.last or near):
                 start -= 1
-                last, cut_at = max(last, left.last), left.last + gap
+                last, cut_at, count = max(last, left.last), left.last + gap, count + left.count
         while stop < len(slices) and slices[stop].first < new.high:
             right = slices[stop]
-            cut_on_purpose = new.last < right.first <= cut_at
+            cut_on_purpose = new.last < right.first <= cut_at or max(count, right.count) >= self.most
             if right.first > last + gap or cut_on_purpose or stream.is_cut(last, right.first):
                 break
-            last = max(last, right.last)
+            last, count = max(last, right.last), count + right.count
             stop += 1
         return start, stop
+
+    def joined(self, old: list[Slice], new: Slice) -> list[Slice]:
+        """What some slices and a run that joins them become."""
+        whole = self._merged(old, new) if old else new
+        return self._parts(whole) if whole.count > 2 * self.most else [whole]
+
+    def late(self, stream: Stream, parts: list[Slice], time: Time) -> dict[Time, Time]:
+        """Of slices that a run from a time on has joined, behind the watermark: a time of a tuple in it."""
+        upto, late = stream.watermark, stream.late
+        if time >= upto:
+            return {}
+        behind = [each for each in parts if each.last >= time and each.first < upto]
+        return {each.first: min(late.get(each.first, math.inf), max(time, each.first)) for each in behind}
+
+    def _parts(self, whole: Slice) -> list[Slice]:
+        """A slice with too many tuples in parts, so that a late tuple finds few in each."""
+        rows, most, parts = whole.rows, int(self.most), []
+        if rows is None:
+            return [whole]
+        for start in range(0, len(rows), most):
+            part = rows[start : start + most]
+            state = folded(self.monoid, [row[2] for row in part]) if self._commutes else STALE
+            parts.append(Slice(part[0][0], part[-1][0], whole.high, len(part), state, part))
+        return parts
 
     def _merged(self, old: list[Slice], new: Slice) -> Slice:
         """One slice out of some and what joins them."""

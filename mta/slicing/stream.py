@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol, Self
 
 from mta.slicing.aggregate_store.base import AggregateStore
+from mta.slicing.progress.given import Given
 from mta.slicing.slices import Slices
 from mta.slicing.windows import Time, Window
 
@@ -130,7 +131,7 @@ class Stream:
         #: results that wait for the watermark, where windows are given out as tuples pass them
         self.pending: list[Any] = []
         #: the last value of each query and of each of its windows, where only changes are given out
-        self.given_values: Mapping[Any, Any] = {}
+        self.given_values = Given()
         #: how many tuples have come since the last trigger
         self.since_trigger = 0
 

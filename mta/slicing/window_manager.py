@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from mta.monoids.base import Monoid
 from mta.owned import own
 from mta.slicing.progress.edges import EdgeProgress
+from mta.slicing.progress.given import Given, Value
 from mta.slicing.progress.sessions import SessionProgress, cuts_of
 from mta.slicing.stream import Due, Moment, Progress, Stream
 from mta.slicing.stream_slicer import Query
@@ -47,14 +48,6 @@ class Timed(NamedTuple):
     place: int
     result: Result
     state: Any = None
-
-
-class Value(NamedTuple):
-    """The last value of a query or a window, and the state that it is of; until a horizon passes a time."""
-
-    until: Time
-    value: Any
-    state: Any
 
 
 class WindowManager:
@@ -104,7 +97,7 @@ class WindowManager:
         after.pending = [*stream.pending, *self._results(_places(stream), due, key)]
         return after
 
-    def early(self, stream: Stream, key: Any = None) -> tuple[list[Result], Mapping[Any, Any]]:
+    def early(self, stream: Stream, key: Any = None) -> tuple[list[Result], Given]:
         """The windows that the youngest tuple is in, as they are now, and the values given after this."""
         due = [(name, each) for name, one in stream.progress.items() for each in one.early(stream)]
         found = sorted(self._results(_places(stream), due, key, is_early=True), key=when)
@@ -183,20 +176,20 @@ class WindowManager:
             for name, (at, start, end, state, is_update) in due
         ]
 
-    def _changes(
-        self, stream: Stream, found: list[Timed], horizon: Time
-    ) -> tuple[list[Timed], Mapping[Any, Any]]:
+    def _changes(self, stream: Stream, found: list[Timed], horizon: Time) -> tuple[list[Timed], Given]:
         """Results in their order, without those that did not change, and the values that were given then."""
         if not self._changes_only:
             return found, stream.given_values
-        values = dict(stream.given_values)
+        older: Given = stream.given_values
+        values: dict[Any, Value] = {}
         changed = []
         for each in found:
             result = each.result
             query, window = result.query, (result.query, result.start, result.end)
             # a result that is early takes the place of no other: the last one of a window is given too
             reference = window if result.is_update else (query,) if result.is_early else query
-            if reference not in values or not _same(values[reference].value, result.value):
+            before = values.get(reference) or older.get(reference)
+            if before is None or not _same(before.value, result.value):
                 changed.append(each)
             value = Value(math.inf, own(result.value), each.state)
             if not result.is_early:
@@ -205,7 +198,7 @@ class WindowManager:
                 values[query,] = value
                 if not result.is_early:
                     values[query] = value
-        return changed, {which: each for which, each in values.items() if each.until >= horizon}
+        return changed, older.followed(values, horizon)
 
     def _drop(self, after: Stream, least: Time) -> None:
         """Drops slices that no query needs, of a stream that is not in use yet."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from costs import bytes_taken, lines_run
+from plain_windows import CountSliding, Plain
 
 from mta import monoids
 from mta.slicing import Delta, Session, Slicer, Sliding, Tumbling, window_manager
@@ -185,3 +187,96 @@ def test_slices_of_a_session_that_never_ends_become_one(store: str, options: Any
     assert (visit.start, visit.end, len(visit.value)) == (0, 3029, 3000)
     assert visit.value == "".join(chr(97 + time % 26) for time in range(3000))
     assert slicer.slices == 0
+
+
+def test_a_call_takes_on_the_keys_that_it_touches_and_no_others() -> None:
+    """A copy of the keys would take a hundred bytes a key."""
+    few, many = (by_key({"t": Tumbling(100)}, count) for count in (20, 20_000))
+    taken = []
+    for slicer in (few, many):
+        slicer.watermark(10)
+        slicer.watermark(11)
+        row = {"n": 1, "key": 5}
+        calls = [
+            lambda s=slicer, r=row: s.extend([r], [12]),
+            lambda s=slicer, r=row: s.insert(r, 13),
+            lambda s=slicer: s.watermark(14),
+        ]
+        taken.append([bytes_taken(call) for call in calls])
+    for there, here in zip(*taken, strict=True):
+        assert here < 2 * there + 10_000
+
+
+@pytest.mark.parametrize("changes_only", [False, True])
+@pytest.mark.parametrize("kind", [Session(3), Tumbling(10), Sliding(20, 10)], ids=repr)
+def test_a_watermark_touches_no_window_that_is_not_due(kind: Any, changes_only: bool) -> None:
+    """All windows have ended and none is over, so a late tuple may change each of them."""
+    ran = []
+    for many in (300, 10_000):
+        slicer = Slicer(monoids.Sum(), {"q": kind}, lateness=20 * many, changes_only=changes_only)
+        now = 10 * many
+        slicer.extend(range(many), range(0, now, 10))
+        slicer.watermark(now)
+        calls = [lambda s=slicer, t=now: s.watermark(t + 1), lambda s=slicer, t=now: s.watermark(t + 100)]
+        slicer.insert(1, now + 100)
+        lines = [lines_run(call) for call in calls]
+        taken = [bytes_taken(lambda s=slicer, t=now: s.watermark(t + 200))]
+        slicer.extend([1, 1, 1], [5, 51, now - 47])
+        lines.append(lines_run(lambda s=slicer, t=now: s.watermark(t + 200)))
+        slicer.insert(1, 61)
+        taken.append(bytes_taken(lambda s=slicer, t=now: s.watermark(t + 200)))
+        ran.append((lines, taken))
+    for which in range(2):
+        for there, here in zip(ran[0][which], ran[1][which], strict=True):
+            assert here < 1.5 * there + (50, 10_000)[which]
+
+
+def test_sessions_ahead_of_the_watermark_are_not_looked_at() -> None:
+    ran = []
+    for many in (300, 10_000):
+        slicer = Slicer(monoids.Sum(), {"q": Session(3)}, lateness=5)
+        slicer.extend([1] * many, range(0, 10 * many, 10))
+        slicer.watermark(5)
+        slicer.extend([1, 1], [7, 1003])  # out of order, and not late
+        ran.append(lines_run(lambda s=slicer: s.watermark(11)))
+        assert [(r.start, r.end, r.value) for r in slicer.watermark(18)] == [(7, 13, 2)]
+    assert ran[1] < 1.5 * ran[0] + 50
+
+
+LATE: dict[str, Any] = {
+    "between the others": lambda many: [(7919 * each % many) * 10 + 5 for each in range(many)],
+    "at one time": lambda many: [many] * many,
+    "between two": lambda many: [3 + each % 5 for each in range(many)],
+    "before all": lambda many: [-each for each in range(many)],
+}
+
+
+@pytest.mark.parametrize("kind", [Tumbling(100, measure="count"), Sliding(40, 3, measure="count")], ids=repr)
+@pytest.mark.parametrize("where", LATE)
+def test_late_tuples_of_a_batch_are_counted_in_one_pass(where: str, kind: Any) -> None:
+    ran = []
+    for many in (600, 6000):
+        slicer = Slicer(monoids.First(), {"q": kind, "delta": Delta(None, 5)}, lateness=100 * many)
+        slicer.extend([1] * many, range(0, 10 * many, 10))
+        slicer.watermark(10 * many)
+        late = LATE[where](many)
+        ran.append(lines_run(lambda s=slicer, late=late: s.extend([2] * len(late), late)))
+        (stream,) = slicer._streams.values()
+        assert max(each.count for each in stream.book.slices) <= 2 * min(kind.slide, 512)
+    assert ran[1] < 12 * ran[0]
+
+
+def test_late_tuples_one_by_one_find_few_in_their_slice() -> None:
+    slicer = Slicer(monoids.First(), {"q": Tumbling(50, measure="count")}, lateness=10_000)
+    plain = Plain({"q": CountSliding(50, 50)}, lambda values: values[0], 10_000)
+    slicer.extend([1] * 100, range(0, 1000, 10))
+    for time in range(0, 1000, 10):
+        plain.insert(1, time)
+    assert len(slicer.watermark(1000)) == len(plain.watermark(1000)) == 2
+    for each in range(2000):
+        slicer.insert(each, 7919 * each % 20)
+        plain.insert(each, 7919 * each % 20)
+    (stream,) = slicer._streams.values()
+    assert max(each.count for each in stream.book.slices) <= 100
+    got = [(r.query, r.start, r.end, r.value, r.is_update) for r in slicer.watermark(1000)]
+    assert got == plain.watermark(1000)

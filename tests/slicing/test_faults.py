@@ -246,6 +246,36 @@ def test_an_interrupt_at_every_call(what: str, store: str, options: dict[str, An
     assert interrupts > 3 or what == "a checkpoint"
 
 
+KEYED: dict[str, Callable[[Slicer], Any]] = {
+    "a batch": lambda s: s.extend([*range(100, 108)], [70, 44, 56, 90, 30, 61, 62, 63]),
+    "a watermark that forgets": lambda s: s.watermark(200),
+    "a query less": lambda s: s.remove("ten"),
+}
+
+
+@pytest.mark.parametrize("what", KEYED)
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_at_every_call_of_many_keys(what: str) -> None:
+    def made() -> Slicer:
+        return prepared("lazy", {"by": lambda value: value % 7})
+
+    def rest_of(slicer: Slicer) -> Any:
+        keys, time = slicer.keys, slicer.time
+        slicer.extend([*range(1000, 1014)], [*range(max(61, time - 3), max(61, time - 3) + 14)])
+        return keys, time, slicer.keys, slicer.late_dropped, rest(slicer)
+
+    call = KEYED[what]
+    without, done = rest_of(made()), made()
+    call(done)
+    happened, number, interrupted = rest_of(done), 1, True
+    while interrupted:
+        slicer = made()
+        interrupted = fails(lambda s=slicer: call(s), number)  # type: ignore[misc]
+        assert rest_of(slicer) in ((without, happened) if interrupted else (happened,))
+        number += 1 + number // 12
+    assert number > 20
+
+
 def test_two_threads_and_an_operator_that_calls_its_slicer() -> None:
     def inside(older: int, younger: int) -> int:
         with pytest.raises(ConcurrentUse):

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from mta.core.states import NOTHING
 from mta.encoding.untrusted import Malformed, shown
+from mta.slicing.progress.spans import NONE, Edit, Spans
 from mta.slicing.progress.told import a_span, a_time, some
 from mta.slicing.stream import Due, Moment, Stream
 from mta.slicing.windows import EdgeWindow, Span, Time
@@ -24,21 +25,32 @@ class EdgeProgress:
         kind: EdgeWindow,
         since: Time,
         upto: Time = -math.inf,
-        given: frozenset[Span] = frozenset(),
+        given: Spans = NONE,
         idle_until: Time = -math.inf,
     ) -> None:
-        self.kind, self.since, self.upto, self.given = kind, since, upto, given
+        self.kind, self.since, self.upto = kind, since, upto
+        #: their ends and starts
+        self.given = given
         self.idle_until = idle_until
 
     def advance(self, stream: Stream, moment: Moment) -> tuple[list[Due], Self]:
         until = max(moment.watermark, self.upto)
-        spans = list(self._ending_in(stream.next_time, self.upto, until))
-        spans += self._with_any(moment.late, moment.over, min(self.upto, stream.watermark))
-        dues = [due for span in spans if (due := self._due(stream, span, span in self.given))]
-        given = self.given
-        if given or moment.horizon < until:
-            ended = {*given, *((due.start, due.end) for due in dues)}
-            given = frozenset(span for span in ended if span[1] > moment.horizon)
+        given, horizon = self.given, moment.horizon
+        spans = [(span, False) for span in self._ending_in(stream.next_time, self.upto, until)]
+        if moment.late:
+            late = self._with_any(moment.late, moment.over, min(self.upto, stream.watermark))
+            spans += [(span, span[::-1] in given) for span in late]
+        dues = [due for span, is_update in spans if (due := self._due(stream, span, is_update))]
+        edits: list[Edit] = []
+        if given and given.first[0] <= horizon:
+            edits.append((given.first, (horizon, math.inf), []))
+        if horizon < until:
+            new = sorted({(due.end, due.start) for due in dues if due.end > horizon and not due.is_update})
+            if new and (not given or given.last < new[0]):
+                edits.append((new[0], new[0], new))
+            else:  # late tuples are in windows that had none
+                edits += [(span, span, [span]) for span in new]
+        given = given.edited(edits) if edits else given
         edge = None if until == math.inf else self.kind.edge_after(until)
         return dues, type(self)(self.kind, self.since, until, given, math.inf if edge is None else edge)
 
@@ -70,16 +82,18 @@ class EdgeProgress:
         return self
 
     def saved(self) -> Any:
-        return [self.upto, sorted(self.given), self.idle_until]
+        return [self.upto, sorted((start, end) for end, start in self.given), self.idle_until]
 
     def loaded(self, saved: Any) -> Self:
         upto, given, idle_until = some(saved, "a query's progress", 3)
-        spans = frozenset(a_span(each) for each in some(given, "windows"))
-        return type(self)(self.kind, self.since, a_time(upto), spans, a_time(idle_until))
+        spans = {a_span(each)[::-1] for each in some(given, "windows")}
+        return type(self)(self.kind, self.since, a_time(upto), Spans(sorted(spans)), a_time(idle_until))
 
     def check(self, stream: Stream) -> None:
         if self.upto > max(stream.watermark, stream.youngest):
             raise Malformed(f"windows up to {shown(self.upto)} were given, behind all tuples")
+        if self.given and self.given.last[0] > self.upto:
+            raise Malformed(f"a window up to {shown(self.given.last[0])} was given before its end")
         if abs(self.upto) < math.inf:
             self.kind.edge_after(self.upto)
 

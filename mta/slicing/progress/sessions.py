@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
-from itertools import pairwise
+from collections.abc import Iterable, Mapping
+from itertools import pairwise, takewhile
 from typing import Any, Self
 
 from mta.core.states import NOTHING
 from mta.encoding.untrusted import Malformed, shown
+from mta.slicing.progress.spans import NONE, Edit, Spans
 from mta.slicing.progress.told import a_span, a_time, some, yes_or_no
 from mta.slicing.stream import Due, Moment, Progress, Stream
 from mta.slicing.windows import Session, Time, after
@@ -26,122 +27,178 @@ class SessionProgress:
     """The sessions that may still change, in order, and what was given of them."""
 
     idle_until: Time = -math.inf
-    __slots__ = ("final", "found", "given", "kind", "scanned", "since")
+    __slots__ = ("final", "found", "given", "kind", "since", "upto")
 
     def __init__(
         self,
         kind: Session,
         since: Time,
         final: Time = -math.inf,
-        found: tuple[Extent, ...] = (),
-        given: tuple[Extent, ...] = (),
-        scanned: bool = False,
+        found: Spans = NONE,
+        given: Spans = NONE,
+        upto: Time = -math.inf,
     ) -> None:
         self.kind, self.since = kind, since
         #: tuples up to this time are in sessions that are over, or were late themselves
         self.final = final
-        self.found, self.given = found, given
-        #: whether slices from before the last watermark were looked at
-        self.scanned = scanned
+        #: the sessions of all slices that begin before `upto`, as they were at that watermark
+        self.found, self.upto = found, upto
+        self.given = given
 
     def begun(self, stream: Stream, horizon: Time) -> Self:
         """As it is where the stream has slices already, which may be gone when the next watermark comes."""
-        found = tuple(self._sessions(stream))
+        found = self._sessions(stream, [], math.inf)
         final = max((last for _, last in found if last + self.kind.gap < horizon), default=self.final)
-        return type(self)(self.kind, self.since, final, found, self.given, True)
+        return type(self)(self.kind, self.since, final, found, self.given, stream.watermark)
 
     def advance(self, stream: Stream, moment: Moment) -> tuple[list[Due], Self]:
-        gap, until = self.kind.gap, moment.watermark
-        found = self._sessions(stream)
-        given, dues = list(self.given), []
-        for session in found:
+        until, late, horizon = moment.watermark, moment.late, moment.horizon
+        found, final = self._sessions(stream, late, until), self.final
+        dues, edits = [], []
+        for session in self._ended(found, late, until):
             start, last = session
-            if last + gap >= until:  # a tuple that is not late may be exactly there
-                break
-            place = bisect_left(given, start, key=_last)
-            stop = place
-            while stop < len(given) and given[stop][0] <= last:
-                stop += 1
-            if given[place:stop] != [session] or _any_between(moment.late, start, last):
+            end = last + self.kind.gap
+            older = _begun_by(last, self.given.at_least(start, key=_last))
+            if older != [session] or _any_between(late, start, last):
                 state = stream.between(start, after(last))
                 if state is not NOTHING:
-                    dues.append(Due(last + gap, start, last + gap, state, stop > place))
-                given[place:stop] = [session]
-        live = tuple(session for session in found if session[1] + gap >= moment.horizon)
-        finished = len(found) - len(live)
-        final = found[finished - 1][1] if finished else self.final
-        given = [each for each in given if live and each[0] >= live[0][0]]
-        return dues, type(self)(self.kind, self.since, final, live, tuple(given), True)
+                    dues.append(Due(end, start, end, state, bool(older)))
+                edits.append(
+                    (min(older[0], session), (last, math.inf), [session])
+                    if older
+                    else (session, session, [session])
+                )
+        given = self.given.edited(edits) if edits else self.given
+        if found and found.first[1] + self.kind.gap < horizon:
+            over = [*takewhile(lambda each: each[1] + self.kind.gap < horizon, found)]
+            final = over[-1][1]
+            found = found.edited([(over[0], (final, math.inf), [])])
+        if given and (not found or given.first < (found.first[0],)):
+            given = given.edited([(given.first, (found.first[0],) if found else (math.inf,), [])])
+        return dues, type(self)(self.kind, self.since, final, found, given, until)
 
     def early(self, stream: Stream) -> list[Due]:
-        found = self._sessions(stream)
-        if not found or found[-1][1] < stream.youngest:
+        slices, gap = stream.book.slices, self.kind.gap
+        place = len(slices)
+        lowest = max(self._lowest(stream), bisect_left(stream.book.firsts, self.upto) - 1)
+        while place > lowest and (
+            place == len(slices) or slices[place - 1].last + gap >= slices[place].first
+        ):
+            place -= 1
+        found = self._sessions(stream, sorted(stream.late.values()), math.inf, place)
+        if not found or found.last[1] < stream.youngest:
             return []
-        start, last = found[-1]
-        end = last + self.kind.gap
+        start, last = found.last
+        end = last + gap
         state = stream.between(start, after(last))
         if end < stream.watermark or state is NOTHING:
             return []
         return [Due(end, start, end, state, False)]
 
     def needs(self, stream: Stream, horizon: Time) -> Time:  # noqa: ARG002
-        return self.found[0][0] if self.found else max(horizon, self.since)
+        return self.found.first[0] if self.found else max(horizon, self.since)
 
-    def next_due(self, stream: Stream) -> Time:  # noqa: ARG002
-        given, gap = set(self.given), self.kind.gap
-        ends = (session[1] + gap for session in self.found if session not in given)
-        return after(min(ends, default=math.inf))
+    def next_due(self, stream: Stream) -> Time:
+        """The end of the oldest session that was not given, or sooner where slices to come make it longer."""
+        given = self.given.last[1] if self.given else -math.inf
+        session = next(self.found.at_least(after(given), key=_last), None)
+        slices = stream.book.slices
+        if session is None:
+            place = max(self._lowest(stream), bisect_left(stream.book.firsts, self.upto))
+            if place == len(slices):
+                return math.inf
+            session = slices[place].first, slices[place].last
+        return after(session[1] + self.kind.gap)
 
-    def needed_until(self, stream: Stream) -> Time:  # noqa: ARG002
-        return after(self.found[-1][1] + self.kind.gap) if self.found else -math.inf
+    def needed_until(self, stream: Stream) -> Time:
+        slices = stream.book.slices
+        last = self.found.last[1] if self.found else -math.inf
+        if len(slices) > self._lowest(stream):
+            last = max(last, slices[-1].last)
+        return after(last + self.kind.gap)
 
     def oldest(self, stream: Stream) -> Time:
         """The time of the first tuple in a session that is not over; infinity if there is none."""
-        firsts = stream.book.firsts
-        place = max(bisect_left(firsts, self.since), bisect_right(firsts, self.final))
+        firsts, place = stream.book.firsts, self._lowest(stream)
         first = firsts[place] if place < len(firsts) else math.inf
-        place = bisect_right(self.found, self.final, key=_first)
-        return min(first, self.found[place][0]) if place < len(self.found) else first
+        session = next(self.found.at_least((after(self.final),)), None)
+        return first if session is None else min(first, session[0])
 
     def refusing(self, times: list[Time]) -> Self:
         final = max(self.final, *times)
-        return type(self)(self.kind, self.since, final, self.found, self.given, self.scanned)
+        return type(self)(self.kind, self.since, final, self.found, self.given, self.upto)
 
     def without(self, stream: Stream, dropped: int) -> Self:  # noqa: ARG002
         return self
 
     def saved(self) -> Any:
-        return [self.final, self.found, self.given, self.scanned]
+        return [self.final, tuple(self.found), tuple(self.given), self.upto > -math.inf]
 
     def loaded(self, saved: Any) -> Self:
         final, found, given, scanned = some(saved, "a query's progress", 4)
         scanned = yes_or_no(scanned, "whether slices were looked at")
-        return type(self)(self.kind, self.since, a_time(final), _extents(found), _extents(given), scanned)
+        upto = self.upto if scanned else -math.inf
+        found, given = Spans(_extents(found)), Spans(_extents(given))
+        return type(self)(self.kind, self.since, a_time(final), found, given, upto)
 
     def check(self, stream: Stream) -> None:
         # sessions without tuples are not given
-        if self.final > stream.youngest:
-            raise Malformed(f"sessions up to {shown(self.final)} are over, behind all tuples")
+        last = max([self.final, *(each.last[1] for each in (self.found, self.given) if each)])
+        if last > stream.youngest:
+            raise Malformed(f"there are sessions up to {shown(last)}, behind all tuples")
 
-    def _sessions(self, stream: Stream) -> list[Extent]:
-        """All sessions as they are now, but those that cannot change."""
-        firsts, slices = stream.book.firsts, stream.book.slices
-        changed_from = stream.changed_from if self.scanned else -math.inf
-        place = bisect_left(slices, changed_from, key=lambda each: each.last)
-        place = max(place, bisect_left(firsts, self.since), bisect_right(firsts, self.final))
-        found = list(self.found)
-        if place < len(slices):
-            del found[bisect_left(found, firsts[place], key=_first) :]
-            if found:
-                before = slices[place - 1].last if place else stream.book.last_dropped
-                found[-1] = (found[-1][0], before)
-        gap = self.kind.gap
-        for each in slices[place:]:
-            if found and found[-1][1] > self.final and each.first <= found[-1][1] + gap:
-                found[-1] = (found[-1][0], each.last)
+    def _sessions(self, stream: Stream, late: list[Time], until: Time, place: int | None = None) -> Spans:
+        """All sessions of the slices that begin before a time, and are not over.
+
+        Only slices that came since the last watermark, or have late tuples, are looked at. Sessions never
+        become shorter.
+        """
+        firsts, slices, gap = stream.book.firsts, stream.book.slices, self.kind.gap
+        lowest = self._lowest(stream)
+        if place is None:  # the slice before may have got longer
+            place = bisect_left(firsts, self.upto) - 1
+        places: Iterable[int] = range(max(lowest, place), bisect_left(firsts, until))
+        if late:
+            holding = (bisect_right(firsts, time) - 1 for time in late)
+            places = sorted({*places, *(place for place in holding if place >= lowest)})
+        runs: list[Extent] = []
+        for place in places:
+            each = slices[place]
+            if runs and each.first <= runs[-1][1] + gap:
+                runs[-1] = runs[-1][0], each.last
             else:
-                found.append((each.first, each.last))
-        return found
+                runs.append((each.first, each.last))
+        edits: list[Edit] = []
+        for first, last in runs:
+            low = high = (first,)
+            if edits and first <= edits[-1][2][0][1] + gap:  # both join a session between them
+                low, high, ((first, older),) = edits.pop()
+                last = max(last, older)
+            for session in self.found.at_least(first, key=lambda one: one[1] + gap):
+                if session[0] > last + gap:
+                    break
+                if session[1] > self.final:
+                    low, high = min(low, session), max(high, (session[0], math.inf))
+                    first, last = min(first, session[0]), max(last, session[1])
+            edits.append((low, high, [(first, last)]))
+        return self.found.edited(edits) if edits else self.found
+
+    def _ended(self, found: Spans, late: list[Time], until: Time) -> list[Extent]:
+        """The sessions that have ended, which were not given or have late tuples."""
+        gap = self.kind.gap
+        given = self.given.last[1] if self.given else -math.inf
+        ended = set(takewhile(lambda each: each[1] + gap < until, found.at_least(after(given), key=_last)))
+        for time in late:
+            session = next(found.at_least(time, key=_last), None)
+            # a tuple that is not late may be exactly at its end
+            if session is not None and session[0] <= time and session[1] + gap < until:
+                ended.add(session)
+        return sorted(ended)
+
+    def _lowest(self, stream: Stream) -> int:
+        """The place of the first slice that is not over."""
+        firsts = stream.book.firsts
+        return max(bisect_left(firsts, self.since), bisect_right(firsts, self.final))
 
 
 def cuts_of(progress: Mapping[str, Progress]) -> list[Time]:
@@ -150,15 +207,15 @@ def cuts_of(progress: Mapping[str, Progress]) -> list[Time]:
     return sorted(finals - {-math.inf})
 
 
-def _extents(saved: Any) -> tuple[Extent, ...]:
-    extents = tuple(a_span(each, "a session") for each in some(saved, "sessions"))
+def _extents(saved: Any) -> list[Extent]:
+    extents = [a_span(each, "a session") for each in some(saved, "sessions")]
     if any(older[1] >= younger[0] for older, younger in pairwise(extents)):
         raise Malformed("sessions are not in the order of their times")
     return extents
 
 
-def _first(session: Extent) -> Time:
-    return session[0]
+def _begun_by(time: Time, sessions: Iterable[Extent]) -> list[Extent]:
+    return [*takewhile(lambda each: each[0] <= time, sessions)]
 
 
 def _last(session: Extent) -> Time:

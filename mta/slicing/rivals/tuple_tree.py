@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -26,8 +25,14 @@ class OneTupleSlices(SliceManager):
         assert isinstance(stream.store, Eager)
         stream.store.refresh(stream.book)
 
-    def joining(self, stream: Stream, new: Slice) -> tuple[int, int]:
-        place = bisect_right(stream.book.firsts, new.first)
+    def joining(
+        self,
+        stream: Stream,  # noqa: ARG002
+        left: Slice | None,  # noqa: ARG002
+        slices: list[Slice],  # noqa: ARG002
+        place: int,
+        new: Slice,  # noqa: ARG002
+    ) -> tuple[int, int]:
         return place, place
 
 
