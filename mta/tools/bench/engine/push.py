@@ -13,7 +13,7 @@ from mta import AmortizedMTA, LogMTA, monoids, policies
 from mta.baselines import DABA, ReactiveAggregator, TwoStacks
 from mta.monoids.base import Monoid
 from mta.tools.bench.contents import discarded
-from mta.tools.bench.measure import Timings, timed
+from mta.tools.bench.measure import Timings, timed, uncollected
 from mta.tools.bench.report import Section
 from mta.tools.bench.setting import Setting
 from mta.window import MonoidTreeAggregator
@@ -50,9 +50,10 @@ def measure(setting: Setting) -> Section:
             first = {name: _warm_up(contender, values, window) for name, contender in windows.items()}
             timings = {name: Timings(steps) for name in windows}
             results: dict[str, float] = {}
-            for repetition in range(repetitions):
-                setting.say(f"push: {aggregate}, {repetition + 1} of {repetitions}")
-                _repetition(windows, timings, stream, chunks, results)
+            with uncollected():
+                for repetition in range(repetitions):
+                    setting.say(f"push: {aggregate}, {repetition + 1} of {repetitions}")
+                    _repetition(windows, timings, stream, chunks, results)
         _lines(section, aggregate, window, timings, first, setting.quick)
         expected = results["AmortizedMTA"]
         for name, result in results.items():

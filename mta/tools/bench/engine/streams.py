@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from mta.tools.bench.measure import Timings, interleaved
+from mta.tools.bench.measure import Timings, interleaved, uncollected
 
 #: What is done with a window and some elements of the stream.
 Work = Callable[[Any, Sequence[Any]], None]
@@ -23,9 +22,9 @@ def side_by_side(
     """The times of some work on chunks of a stream, from an element on."""
     timings = {name: Timings(chunk) for name in windows}
     streams = {name: _stream(window, work, element, start, chunk) for name, window in windows.items()}
-    gc.collect()
-    for _ in interleaved(streams, timings, repetitions):
-        pass
+    with uncollected():
+        for _ in interleaved(streams, timings, repetitions):
+            pass
     results = {name: (len(window), window.query()) for name, window in windows.items()}
     if len(set(map(repr, results.values()))) > 1:
         raise AssertionError(f"the windows do not agree: {results}")
