@@ -585,7 +585,7 @@ IN_SLICING = (
         "1,000: {:.0f} % less",
         _side_by_side,
     ),
-    Told("docs/slicing.md", "20 windows: lazy {:.0f}, Buckets {:.0f}, FlatFAT {:.1f}.", _late),
+    Told("docs/slicing.md", "20 windows: lazy {:,.0f}, Buckets {:.0f}, FlatFAT {:.1f}.", _late),
     Told(
         "docs/slicing.md",
         "with 20 windows and 20 % late: {:.0f} million, {:.1f} times as many as one by one; of First, for "

@@ -327,11 +327,15 @@ class Tree(ABC):
 
     @contextmanager
     def taking_back(self) -> Iterator[None]:
-        """If elements do not come in after all, the pages that they filled are taken back."""
+        """If elements do not come in after all, the pages that they filled are taken back.
+
+        Not by a fork: its tail is none of the window's, and pages before it might be written as settled.
+        """
         try:
             yield
         except BaseException:
-            self.forest.pages.take_back(self.tail)
+            if not self.trial:
+                self.forest.pages.take_back(self.tail)
             raise
 
     def fork(self) -> Tree:

@@ -25,7 +25,7 @@ RENEWED_AFTER = 1 / 3
 #: Seconds after which it is looked for leases that nobody has any more.
 LONGEST = 60.0
 
-#: Seconds between two tries to renew a lease that could not be renewed.
+#: Seconds between two tries to renew a lease that could not be renewed, or less where the lease is short.
 RETRY = 1.0
 
 #: Renewals of windows of one store that are under way at once.
@@ -163,7 +163,7 @@ class _Keeper:
         except Exception:
             _log.exception("a lease could not be renewed")
         finally:
-            turn.failed, turn.not_before = failed, now() + RETRY
+            turn.failed, turn.not_before = failed, now() + min(RETRY, hold.lease * RENEWED_AFTER)
             turn.busy = False
             self._changed.put(None)
 

@@ -334,3 +334,27 @@ def test_a_renewal_is_no_more_patient_than_the_lease() -> None:
 def no_lease_is_left() -> Iterator[None]:
     yield
     leases._keeper.end_all()
+
+
+@pytest.mark.parametrize("lease", [0.03, 0.6, 3.0, 60.0])
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_short_lease_is_due_again_before_it_is_over(
+    lease: float, fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pause after a renewal is no longer than the part of a lease after which it is renewed."""
+    moment = 1000.0
+    monkeypatch.setattr(leases, "now", lambda: moment)
+
+    class Hold:
+        store = None
+
+        def renew_if_free(self) -> None:
+            if fails:
+                raise StoreUnavailable("down")
+
+    hold: Any = Hold()
+    hold.lease = lease
+    turn = leases._Turn()
+    leases._Keeper()._renew(hold, turn, 0.1)
+    assert turn.failed == fails
+    assert turn.not_before <= moment + lease / 3

@@ -12,10 +12,11 @@ import pytest
 from chance import fresh
 from reference import ALGORITHMS, SUBJECTS, Definition, check_rows, check_window, columns, same
 
-from mta import PageCorrupt, PageError, PagesLost, monoids
+from mta import AmortizedMTA, LogMTA, PageCorrupt, PageError, PagesLost, monoids, policies
+from mta.paging.buffer import Buffer
 from mta.policies import CountWindow, TimeWindow
 from stores import Store, StoreError, WrapperStore, open_store, pages_of, parse_page_key
-from stores.testing import FaultyStore, SlowStore
+from stores.testing import FaultyStore, SlowStore, WriteOnceStore
 
 
 @pytest.fixture(params=ALGORITHMS.values(), ids=ALGORITHMS)
@@ -501,3 +502,41 @@ def test_an_operator_that_fails_leaves_a_window_that_is_right(
             inserted = window._tree.tail
         window.close()
     assert failures > 50
+
+
+@pytest.mark.parametrize("kind", [AmortizedMTA, LogMTA])
+def test_only_the_window_says_which_pages_are_in(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slide under a predicate tries its rows on a fork, whose pages are not in the window."""
+    said: list[int] = []
+    take_back = Buffer.take_back
+
+    def listening(buffer: Buffer, tail: int) -> None:
+        said.append(tail)
+        take_back(buffer, tail)
+
+    monkeypatch.setattr(Buffer, "take_back", listening)
+
+    class Failing(monoids.Monoid):
+        identity = 0
+
+        def lift(self, value: Any) -> Any:
+            return value
+
+        def combine(self, older: Any, younger: Any) -> Any:
+            if (older, younger) == (10, 999):  # in the aggregate of a page that is full
+                raise ArithmeticError("as the operator says")
+            return older + younger
+
+    never = policies.While(lambda total, old: False, name="never")  # noqa: ARG005
+    inner = WriteOnceStore(open_store("memory:"))
+    with kind(Failing(), never, store=inner, name="w", page_size=2) as window:
+        window.slide([1] * 10)
+        for _ in range(3):
+            with pytest.raises(ArithmeticError):
+                window.slide([10] * 11 + [999, 1])
+        assert said
+        assert set(said) == {10}
+        window.slide([20] * 14)
+        window.checkpoint()
+    assert kind.restore(inner, "w", Failing(), never).query() == 10 + 14 * 20
+    assert inner.refused == []

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from reference import ALGORITHMS
 
-from mta import AmortizedMTA, monoids
+from mta import AmortizedMTA, LogMTA, monoids
 from mta.numbers.wide import Words, widened
 from mta.policies import OlderThanMaximum, Policy, SumWindow, While
 
@@ -366,3 +366,29 @@ def test_a_search_works_on_the_field_that_is_read(kind: Any, rows: int, policy: 
     window.slide({"x": np.ones(rows)})
     assert work.singles <= 20 * 60
     assert work.calls <= 20 * 25
+
+
+@pytest.mark.parametrize(
+    "policy", [OlderThanMaximum(), SumWindow(7), While(lambda t, o: t - o >= 7, columns=True)]
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_batches_of_any_size(kind: Any, policy: Policy) -> None:
+    """Rows are searched in steps: no size falls between them."""
+    sizes = [*range(30, 70), 127, 128, 129, 1023, 1024, 1025, 2048, 16384, 17407, 17408, 17409]
+    monoid = monoids.Max() if isinstance(policy, OlderThanMaximum) else monoids.Sum()
+    for size in sizes:
+        column = np.array([number * 7919 % 5 for number in range(size)])
+        pushed, window = kind(monoid, policy), kind(monoid, policy)
+        window.slide([3, 1])
+        pushed.slide([3, 1])
+        assert window.slide(column).tolist() == [pushed.push(value) for value in column.tolist()], size
+        assert len(window) == len(pushed)
+
+
+@pytest.mark.parametrize("size", [32, 33, 64])
+def test_few_rows_of_many_columns(size: int) -> None:
+    monoid = monoids.Fields(**{f"f{i}": monoids.Sum("x") for i in range(45)})
+    policy = While(lambda total, old: total["f3"] - old["f3"] >= 7, columns=True, name="f3")
+    window = LogMTA(monoid, policy)
+    found = window.slide({"x": np.ones(size, dtype=int)})
+    assert found["f44"].tolist() == [min(number, 7) for number in range(1, size + 1)]

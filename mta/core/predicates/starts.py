@@ -91,7 +91,7 @@ class RowStarts:
     def _all(self) -> Array:
         """Where the window of each row starts in the run: of few rows first, and then between those."""
         known, stride = np.zeros(0, dtype=np.int64), 1
-        while stride * FAN < self._rows:
+        while stride * FAN <= self._rows:
             stride *= FAN
         while stride:
             at = np.arange(stride - 1, self._rows, stride)
