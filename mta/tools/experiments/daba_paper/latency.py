@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import cycle, islice
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from mta import monoids
 from mta.monoids.base import Array
+from mta.tools.bench.measure import uncollected
 from mta.tools.experiments.daba_paper.contenders import CONTENDERS, window_of
 from mta.tools.experiments.daba_paper.latency_figures import Summaries, series_of, table
 from mta.tools.experiments.experiment import Case, Exhibit, Experiment, Record, Row, Scale, Tell
@@ -38,12 +39,17 @@ class Latency(Experiment):
     def measure(self, case: Case, tell: Tell) -> list[Row]:
         name, window, rounds = case["operator"], case["window"], case["rounds"]
         elements = elements_of(name)
-        runs = {who: _timed(window_of(who, name), elements, window, rounds // TURNS) for who in WHO}
+        windows = {who: window_of(who, name) for who in WHO}
+        streams = {who: cycle(elements) for who in WHO}
+        for who in WHO:
+            windows[who].extend(list(islice(streams[who], window)))
         found: dict[str, list[Array]] = {who: [] for who in WHO}
-        for turn in range(TURNS):
-            tell({"turn": turn})
-            for who in WHO[turn % len(WHO) :] + WHO[: turn % len(WHO)]:
-                found[who].append(next(runs[who]))
+        with uncollected():
+            for turn in range(TURNS):
+                tell({"turn": turn})
+                for who in WHO[turn % len(WHO) :] + WHO[: turn % len(WHO)]:
+                    coming = list(islice(streams[who], rounds // TURNS))
+                    found[who].append(np.array(_each_round(windows[who], coming)))
         clock = _clock()
         rows = []
         for who in WHO:
@@ -73,15 +79,8 @@ class Latency(Experiment):
 EXPERIMENT = Latency()
 
 
-def _timed(window: Any, elements: Sequence[Any], size: int, rounds: int) -> Iterator[Array]:
-    """Nanoseconds of processor time of each round, so many rounds at a time."""
-    coming = cycle(elements)
-    window.extend(list(islice(coming, size)))
-    while True:
-        yield np.array(_each_round(window, list(islice(coming, rounds))))
-
-
 def _each_round(window: Any, coming: Sequence[Any]) -> list[int]:
+    """Nanoseconds of processor time of each round."""
     evict, insert, query, clock = window.evict, window.insert, window.query, time.thread_time_ns
     found: list[int] = []
     note: Callable[[int], None] = found.append
