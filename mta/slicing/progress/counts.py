@@ -125,7 +125,7 @@ class CountProgress:
         return [
             Due(stream.youngest, start, tuples.stop, tuples.fold(start, tuples.stop), False)
             for start in self._starts(tuples.stop - 1, tuples.stop - 1 + self.kind.length)
-            if start < tuples.stop
+            if start < tuples.stop and start + self.kind.length > self.final
         ]
 
     def needs(self, stream: Stream, horizon: Time) -> Time:

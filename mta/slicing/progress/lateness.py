@@ -30,12 +30,20 @@ class Late(NamedTuple):
     key: Any = None
 
 
+class Refusal(NamedTuple):
+    """A tuple that is late for one query, and is kept for others: which it is of some, and when it was."""
+
+    place: int
+    query: str
+    time: Time
+
+
 class Verdict(NamedTuple):
     """What becomes of some tuples."""
 
     kept: list[bool]
-    #: of each query the times of the tuples that are late for it and are kept for others
-    refused: dict[str, list[Time]]
+    #: in the order in which the tuples come
+    refused: list[Refusal]
     #: for which queries each is late, where that is asked for
     queries: list[tuple[str, ...]]
 
@@ -59,9 +67,9 @@ class Gate:
     def judge(self, stream: Stream | None, times: list[Time], named: bool = False) -> Verdict:
         """What becomes of tuples of one stream, in the order in which they come."""
         gates = self._gates(stream)
-        verdict = Verdict([], {}, [])
+        verdict = Verdict([], [], [])
         everyone = tuple(self._queries)
-        for time in times:
+        for place, time in enumerate(times):
             if time < self.floor:
                 verdict.kept.append(False)
                 verdict.queries.append(everyone)
@@ -74,7 +82,7 @@ class Gate:
                         gate.take(time)
                     else:
                         gate.refuse(time)
-                        verdict.refused.setdefault(gate.name, []).append(time)
+                        verdict.refused.append(Refusal(place, gate.name, time))
             verdict.kept.append(kept)
             verdict.queries.append(self._late_for(time, refusing) if named else ())
         return verdict
