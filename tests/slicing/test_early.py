@@ -5,15 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from costs import lines_run
 from hypothesis import given
 from hypothesis import strategies as st
+from plain_windows import Plain
+from plain_windows import Session as PlainSession
+from plain_windows import Tumbling as PlainTumbling
 from test_reference import make, steps
 from window_kinds import MONOIDS, content, counted, known
 
 from mta import monoids
 from mta.slicing import Delta, Punctuation, Session, Slicer, Sliding, Tumbling
 
-STORES = pytest.mark.parametrize("store", ["lazy", "eager"])
+IN_MEMORY = ["lazy", "eager"]
+STORES = pytest.mark.parametrize("store", IN_MEMORY)
 
 
 def found(results: Any) -> list[Any]:
@@ -86,3 +91,58 @@ def test_early_results_of_a_batch_are_those_of_its_tuples(
         batch = [argument] if what == "insert" else argument
         early = one.extend([value for value, _ in batch], [at for _, at in batch])
         assert early == [each for value, at in batch for each in other.insert(value, at)]
+
+
+@given(
+    store=st.sampled_from([*IN_MEMORY, "paged"]),
+    gaps=st.lists(st.integers(1, 12), min_size=1, max_size=3),
+    beside=st.booleans(),
+    lateness=st.integers(0, 60),
+    moves=steps(st.integers(-40, 90)),
+)
+def test_an_early_session_is_that_of_the_youngest_tuple(
+    store: str, gaps: Any, beside: bool, lateness: int, moves: Any
+) -> None:
+    kind, result = MONOIDS["steps"]
+    queries: dict[str, Any] = {f"q{place}": Session(gap) for place, gap in enumerate(gaps)}
+    plain = Plain({name: PlainSession(each.gap) for name, each in queries.items()}, result, lateness)
+    plain.stored = store == "paged"
+    more = {"t": Tumbling(7)} if beside else {}
+    # with other windows, fewer tuples are late for all
+    slicer = make(store, kind, {**queries, **more}, lateness=lateness, every_tuples=1)
+    plain.queries |= {name: PlainTumbling(7) for name in more}
+    time: Any = 0
+    for what, argument in moves:
+        if what == "watermark":
+            time += argument
+            slicer.watermark(time)
+            plain.watermark(time)
+            continue
+        for value, at in [argument] if what == "insert" else argument:
+            early = {r.query: (r.start, r.end, r.value) for r in slicer.insert(value, at)}
+            if not plain.insert(value, at):
+                assert early == {}
+                continue
+            youngest = max(at for at, _, _ in plain.tuples)
+            for name in queries:
+                start, end, _, part = (plain.states[name].now() or [(0, 0, 0, [])])[-1]
+                if part and part[-1][0] == youngest and end >= plain.time:
+                    assert early[name] == (start, end, result([value for _, _, value in part]))
+                else:
+                    assert name not in early
+    slicer.close()
+
+
+@pytest.mark.parametrize("lateness", [0, 10**6])
+def test_an_early_session_costs_as_much_as_is_near_the_youngest_tuple(lateness: int) -> None:
+    ran = []
+    for many in (50, 5000):
+        queries = {"s": Session(3), "v": Tumbling(10**6)}
+        slicer = Slicer(monoids.Sum(), queries, every_time=1, lateness={"s": lateness})
+        slicer.insert(1, 10 * many)
+        slicer.watermark(10 * many)
+        slicer.extend([1] * many, range(0, 10 * many, 10))  # late, so that time stands still
+        slicer.insert(1, 10 * many + 1)
+        ran.append(lines_run(lambda s=slicer, t=10 * many + 2: s.insert(1, t)))
+        assert found(slicer.insert(1, 10 * many + 3))[0] == ("s", 10 * many, 10 * many + 6, 4)
+    assert ran[1] < 1.5 * ran[0]

@@ -78,22 +78,30 @@ class SessionProgress:
         return dues, type(self)(self.kind, self.since, final, found, given, until)
 
     def early(self, stream: Stream) -> list[Due]:
-        slices, gap = stream.book.slices, self.kind.gap
-        place = len(slices)
-        lowest = max(self._lowest(stream), bisect_left(stream.book.firsts, self.upto) - 1)
-        while place > lowest and (
-            place == len(slices) or slices[place - 1].last + gap >= slices[place].first
-        ):
-            place -= 1
-        found = self._sessions(stream, sorted(stream.late.values()), math.inf, place)
-        if not found or found.last[1] < stream.youngest:
+        slices, firsts, gap = stream.book.slices, stream.book.firsts, self.kind.gap
+        place, lowest = len(slices) - 1, self._lowest(stream)
+        if place < lowest or slices[place].last < stream.youngest:
             return []
-        start, last = found.last
+        start, last = slices[place].first, slices[place].last
         end = last + gap
-        state = stream.between(start, after(last))
-        if end < stream.watermark or state is NOTHING:
+        if end < stream.watermark:
             return []
-        return [Due(end, start, end, state, False)]
+        came = bisect_left(firsts, self.upto)
+        while True:
+            near = place > lowest and slices[place - 1].last + gap >= start
+            if not near or place <= came:  # what is further back is in a session that was found, or came late
+                joined = self.found.at_least(start, key=lambda each: each[1] + gap)
+                session = next((each for each in joined if each[1] > self.final), None)
+                if session is not None and session[0] < start:
+                    start = session[0]
+                    place = bisect_left(firsts, start)
+                    continue
+            if not near:
+                break
+            place -= 1
+            start = slices[place].first
+        state = stream.between(start, after(last))
+        return [] if state is NOTHING else [Due(end, start, end, state, False)]
 
     def needs(self, stream: Stream, horizon: Time) -> Time:  # noqa: ARG002
         return self.found.first[0] if self.found else max(horizon, self.since)
@@ -147,7 +155,7 @@ class SessionProgress:
         if last > stream.youngest:
             raise Malformed(f"there are sessions up to {shown(last)}, behind all tuples")
 
-    def _sessions(self, stream: Stream, late: list[Time], until: Time, place: int | None = None) -> Spans:
+    def _sessions(self, stream: Stream, late: list[Time], until: Time) -> Spans:
         """All sessions of the slices that begin before a time, and are not over.
 
         Only slices that came since the last watermark, or have late tuples, are looked at. Sessions never
@@ -155,9 +163,10 @@ class SessionProgress:
         """
         firsts, slices, gap = stream.book.firsts, stream.book.slices, self.kind.gap
         lowest = self._lowest(stream)
-        if place is None:  # the slice before may have got longer
-            place = bisect_left(firsts, self.upto) - 1
-        places: Iterable[int] = range(max(lowest, place), bisect_left(firsts, until))
+        # the slice before may have got longer
+        places: Iterable[int] = range(
+            max(lowest, bisect_left(firsts, self.upto) - 1), bisect_left(firsts, until)
+        )
         if late:
             holding = (bisect_right(firsts, time) - 1 for time in late)
             places = sorted({*places, *(place for place in holding if place >= lowest)})
