@@ -84,7 +84,7 @@ class WindowManager:
         found, after.given_values = self._changes(stream, found, least)
         after.pending = [each for each in stream.pending if each.at > watermark]
         after.watermark, after.late, after.changed_from = watermark, {}, stream.youngest
-        after.open_from = {}
+        after.open_from, after.judged = {}, (-math.inf, math.inf)
         self._drop(after, least)
         return found, after
 
@@ -154,10 +154,10 @@ class WindowManager:
         progress: dict[str, Progress] = dict(stream.progress)
         over = False
         for name, one in stream.progress.items():
-            if not any_late and time < one.idle_until:
-                continue
             moment = moment_of(name, one)
-            if moment is not None:
+            if moment is None:
+                continue
+            if any_late or time >= one.idle_until or moment.horizon > one.idle_horizon:
                 dues, progress[name] = one.advance(stream, moment)
                 due += [(name, each) for each in dues]
                 over = over or isinstance(one, SessionProgress)

@@ -79,6 +79,7 @@ class CountProgress:
     """The windows that were given and may still change, of all that end before number `upto`."""
 
     idle_until: Time = -math.inf
+    idle_horizon: Time = math.inf
     __slots__ = ("final", "given", "gone", "kind", "refused", "since", "upto")
 
     def __init__(

@@ -66,9 +66,19 @@ class Gate:
 
     def judge(self, stream: Stream | None, times: list[Time], named: bool = False) -> Verdict:
         """What becomes of tuples of one stream, in the order in which they come."""
+        everyone = tuple(self._queries)
+        # what is judged behind others is no rule for what comes later, as the call may fail yet
+        alone = len(times) == 1
+        if stream is not None and alone:
+            (time,) = times
+            late_upto, taken_from = stream.judged
+            if time <= late_upto and time < self._edges_from:
+                return Verdict([False], [], [everyone if named else ()])
+            if time >= taken_from and time >= self.floor:
+                stream.judged = -math.inf, taken_from
+                return Verdict([True], [], [self._late_for(time, []) if named else ()])
         gates = self._gates(stream)
         verdict = Verdict([], [], [])
-        everyone = tuple(self._queries)
         for place, time in enumerate(times):
             if time < self.floor:
                 verdict.kept.append(False)
@@ -85,6 +95,13 @@ class Gate:
                         verdict.refused.append(Refusal(place, gate.name, time))
             verdict.kept.append(kept)
             verdict.queries.append(self._late_for(time, refusing) if named else ())
+            if stream is not None and gates:
+                # a tuple that is kept may have earlier ones join its session
+                late_upto, taken_from = stream.judged
+                late_upto = -math.inf if kept else max(late_upto, time) if alone else late_upto
+                if alone and not refusing:
+                    taken_from = min(taken_from, time)
+                stream.judged = late_upto, taken_from
         return verdict
 
     @cached_property
