@@ -6,7 +6,8 @@ Between them are triggers, and windows that are passed in order.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from mta.errors import OutOfOrderError
 from mta.monoids.base import Array
 from mta.slicing.batches import Tuples, first_at, put
-from mta.slicing.progress.lateness import Gate
+from mta.slicing.progress.lateness import Gate, Refusal
 from mta.slicing.progress.sessions import cuts_of
 from mta.slicing.queries import Plan
 from mta.slicing.settings import Settings
@@ -36,18 +37,21 @@ def by_key(settings: Settings, tuples: Tuples, rows: list[Any]) -> dict[Any, tup
 
 def in_time(
     gate: Gate, stream: Stream | None, tuples: Tuples, named: bool
-) -> tuple[Tuples, dict[str, list[Time]], list[tuple[int, tuple[str, ...]]]]:
+) -> tuple[Tuples, list[Refusal], list[tuple[int, tuple[str, ...]]]]:
     """The tuples that a query takes; what others refuse of these; where late ones are, and for which."""
     behind = np.flatnonzero(tuples.times < gate.open_from).tolist()
     if not behind:
-        return tuples, {}, []
+        return tuples, [], []
     verdict = gate.judge(stream, tuples.times[behind].tolist(), named)
     found = [(row, names) for row, names in zip(behind, verdict.queries, strict=True) if names]
-    if not all(verdict.kept):
-        kept = np.ones(len(tuples), dtype=bool)
-        kept[behind] = verdict.kept
-        tuples = tuples.take(np.flatnonzero(kept))
-    return tuples, verdict.refused, found
+    kept = np.ones(len(tuples), dtype=bool)
+    kept[behind] = verdict.kept
+    rows = np.flatnonzero(kept)
+    if len(rows) < len(tuples):
+        tuples = tuples.take(rows)
+    places = np.searchsorted(rows, behind).tolist()
+    refused = [each._replace(place=places[each.place]) for each in verdict.refused]
+    return tuples, refused, found
 
 
 def fed(
@@ -56,16 +60,16 @@ def fed(
     stream: Stream,
     key: Any,
     tuples: Tuples,
-    refused: Mapping[str, list[Time]],
+    refused: list[Refusal],
 ) -> tuple[Stream, list[Result]]:
     """The stream with tuples more, and what triggers give out on the way.
 
-    Some of them are late for some queries, whose names and times are in `refused`.
+    Some of them are late for some queries, as `refused` tells.
     """
     lineage, stream, windows = stream.book.lineage, stream.copy(), plan.windows
-    if refused:
-        stream.progress, stream.cuts = refusing(stream, refused)
     if not settings.in_steps:
+        if refused:
+            stream.progress, stream.cuts = refusing(stream, refused)
         # nobody looks at the copy before it is the stream
         put(plan.manager, stream, tuples)
         stream.book.lineage = lineage
@@ -83,6 +87,10 @@ def fed(
             stream = _passed(plan, windows, stream, key, first)
         trigger = settings.next_trigger(stream.youngest if stream.arrivals else first)
         stop = _stop(settings, stream, tuples, newest, trigger, start)
+        # what a query has refused of those that are not put yet, its early results would count in
+        part = refused[_first_of(refused, start) : _first_of(refused, stop)]
+        if part:
+            stream.progress, stream.cuts = refusing(stream, part)
         put(plan.manager, stream, tuples.part(start, stop))
         start = stop
         full = settings.every_tuples is not None and stream.since_trigger >= settings.every_tuples
@@ -93,12 +101,20 @@ def fed(
     return stream, early
 
 
-def refusing(stream: Stream, refused: Mapping[str, list[Time]]) -> tuple[Mapping[str, Progress], list[Time]]:
+def refusing(stream: Stream, refused: Iterable[Refusal]) -> tuple[Mapping[str, Progress], list[Time]]:
     """The progress of all queries, and the cuts of sessions, once a stream has tuples that some refuse."""
     progress = dict(stream.progress)
-    for name, times in refused.items():
+    times_of: dict[str, list[Time]] = {}
+    for _, name, time in refused:
+        times_of.setdefault(name, []).append(time)
+    for name, times in times_of.items():
         progress[name] = progress[name].refusing(times)
     return progress, cuts_of(progress)
+
+
+def _first_of(refused: list[Refusal], place: int) -> int:
+    """Where those of tuples from a place on begin."""
+    return bisect_left(refused, place, key=lambda each: each.place)
 
 
 def quiet(settings: Settings, stream: Stream, time: Time) -> bool:

@@ -18,7 +18,7 @@ from mta.monoids.base import Monoid
 from mta.slicing.aggregate_store.base import AggregateStore
 from mta.slicing.batches import Tuples, plain_rows
 from mta.slicing.feeding import by_key, fed, in_time, quiet, refusing
-from mta.slicing.progress.lateness import Gate, Late
+from mta.slicing.progress.lateness import Gate, Late, Refusal
 from mta.slicing.progress.schedule import Schedule
 from mta.slicing.queries import (
     Plan,
@@ -141,7 +141,7 @@ class KeyedStreams(TakesTurns):
                     self._late_dropped += 1
                     return []
             else:
-                refused = {}
+                refused = []
             if self._stored and (type(row) not in (float, int) or known is None):
                 self._check_storable(row, state)
             stream = self._new_stream() if known is None else known
@@ -158,7 +158,7 @@ class KeyedStreams(TakesTurns):
             self._busy = False
 
     def _insert_with_steps(
-        self, stream: Stream, key: Any, time: Time, state: Any, mark: Any, refused: dict[str, list[Time]]
+        self, stream: Stream, key: Any, time: Time, state: Any, mark: Any, refused: list[Refusal]
     ) -> list[Result]:
         marks = None if mark is None else [mark]
         tuples = Tuples(self._layout, np.array([time]), self._layout.gather([state]), marks)
@@ -356,7 +356,7 @@ class KeyedStreams(TakesTurns):
         return stream
 
     def _fed(
-        self, stream: Stream | None, key: Any, tuples: Tuples, refused: dict[str, list[Time]]
+        self, stream: Stream | None, key: Any, tuples: Tuples, refused: list[Refusal]
     ) -> tuple[Stream, list[Result]]:
         stream = self._new_stream() if stream is None else stream
         return fed(self._settings, self._plan, stream, key, tuples, refused)

@@ -193,7 +193,7 @@ def with_query(stream: Stream, name: str, query: Query, upto: Time) -> Stream:
         if high != each.high:
             changed.book.slices[place] = Slice(each.first, each.last, high, each.count, each.state, each.rows)
     changed.needed = min(stream.needed, since)
-    changed.open_from = {}
+    changed.open_from, changed.judged = {}, (-math.inf, math.inf)
     # the next tuple looks for the next edge
     changed.next_edge = -math.inf
     return changed
@@ -202,7 +202,7 @@ def with_query(stream: Stream, name: str, query: Query, upto: Time) -> Stream:
 def without_query(stream: Stream, name: str) -> Stream:
     changed = stream.shared()
     changed.progress = {other: one for other, one in stream.progress.items() if other != name}
-    changed.open_from = {}
+    changed.open_from, changed.judged = {}, (-math.inf, math.inf)
     changed.pending = [each for each in stream.pending if each.result.query != name]
     changed.given_values = Given(
         {

@@ -20,7 +20,7 @@ from mta.slicing.aggregate_store.paged import LOCAL, Paged, check_local, check_p
 from mta.slicing.keyed import KeyedStreams
 from mta.slicing.progress.lateness import Gate, Late
 from mta.slicing.progress.schedule import Schedule
-from mta.slicing.progress.told import a_number, a_time, some
+from mta.slicing.progress.told import a_number, a_time, a_watermark, some
 from mta.slicing.queries import Queries, behind, checked_queries, cuts_all
 from mta.slicing.saved import (
     FORMAT,
@@ -319,7 +319,7 @@ class Slicer(KeyedStreams):
 
     def _resume(self, queries: Queries, saved: Any) -> None:
         self._plan = self._planned(queries)
-        self._watermark, self._forgotten = a_time(saved["watermark"]), a_time(saved["forgotten"])
+        self._watermark, self._forgotten = a_watermark(saved["watermark"]), a_time(saved["forgotten"])
         if self._forgotten == math.inf:
             raise Malformed("the youngest tuple of keys that are forgotten is of no time")
         self._late_dropped = a_number(saved["late_dropped"])

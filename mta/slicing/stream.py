@@ -50,6 +50,10 @@ class Progress(Protocol):
     def idle_until(self) -> Time:
         """Nothing of it is due at watermarks before this time, but where tuples come late."""
 
+    @property
+    def idle_horizon(self) -> Time:
+        """Nor does it take note of windows that are over, at a horizon up to this time."""
+
     def advance(self, stream: Stream, moment: Moment) -> tuple[list[Due], Self]:
         """The windows that are due, with those that late tuples have changed."""
 
@@ -90,6 +94,7 @@ class Stream:
         "changed_from",
         "cuts",
         "given_values",
+        "judged",
         "late",
         "looked_at",
         "needed",
@@ -120,6 +125,9 @@ class Stream:
         self.cuts: list[Time] = []
         #: of queries that look at single tuples the time from which on they take some, once it is asked for
         self.open_from: dict[str, Time] = {}
+        #: up to the first of these times tuples are late for all queries that have to be asked, and from the
+        #: second one on for none of them
+        self.judged: tuple[Time, Time] = (-math.inf, math.inf)
         #: the least time of a tuple that came since the last watermark
         self.changed_from: Time = math.inf
         #: no query needs tuples before this time

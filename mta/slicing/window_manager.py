@@ -84,7 +84,7 @@ class WindowManager:
         found, after.given_values = self._changes(stream, found, least)
         after.pending = [each for each in stream.pending if each.at > watermark]
         after.watermark, after.late, after.changed_from = watermark, {}, stream.youngest
-        after.open_from = {}
+        after.open_from, after.judged = {}, (-math.inf, math.inf)
         self._drop(after, least)
         return found, after
 
@@ -101,7 +101,7 @@ class WindowManager:
         """The windows that the youngest tuple is in, as they are now, and the values given after this."""
         due = [(name, each) for name, one in stream.progress.items() for each in one.early(stream)]
         found = sorted(self._results(_places(stream), due, key, is_early=True), key=when)
-        found, values = self._changes(stream, found, -math.inf)
+        found, values = self._changes(stream, found, stream.watermark - self._most_late)
         return [each.result for each in found], values
 
     def wake(self, stream: Stream) -> Time:
@@ -154,10 +154,10 @@ class WindowManager:
         progress: dict[str, Progress] = dict(stream.progress)
         over = False
         for name, one in stream.progress.items():
-            if not any_late and time < one.idle_until:
-                continue
             moment = moment_of(name, one)
-            if moment is not None:
+            if moment is None:
+                continue
+            if any_late or time >= one.idle_until or moment.horizon > one.idle_horizon:
                 dues, progress[name] = one.advance(stream, moment)
                 due += [(name, each) for each in dues]
                 over = over or isinstance(one, SessionProgress)
@@ -170,11 +170,17 @@ class WindowManager:
         self, places: Mapping[str, int], due: list[tuple[str, Due]], key: Any, is_early: bool = False
     ) -> list[Timed]:
         """Results with when they were complete and the place of their query."""
-        lower = self._monoid.lower
-        return [
-            Timed(at, places[name], Result(name, start, end, lower(state), is_update, key, is_early), state)
-            for name, (at, start, end, state, is_update) in due
-        ]
+        lower, found = self._monoid.lower, []
+        for name, (at, start, end, state, is_update) in due:
+            try:
+                result = Result(name, start, end, lower(state), is_update, key, is_early)
+            except OverflowError as error:
+                of_key = "" if key is None else f", key {key!r}"
+                raise OverflowError(
+                    f"query {name!r}, window [{start!r}, {end!r}){of_key}: {error}"
+                ) from error
+            found.append(Timed(at, places[name], result, state))
+        return found
 
     def _changes(self, stream: Stream, found: list[Timed], horizon: Time) -> tuple[list[Timed], Given]:
         """Results in their order, without those that did not change, and the values that were given then."""

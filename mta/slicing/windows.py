@@ -243,7 +243,7 @@ def after(time: Time) -> Time:
     """The least time that is greater, between numbers that are whole or real; none is beyond infinity."""
     if abs(time) == math.inf:
         return time
-    return math.nextafter(time, math.inf) if abs(time) <= 2**53 else math.floor(time) + 1
+    return math.nextafter(time, math.inf) if -(2**53) <= time < 2**53 else math.floor(time) + 1
 
 
 def before(time: Time) -> Time:

@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 from costs import bytes_taken, lines_run
 from plain_windows import CountSliding, Plain
+from plain_windows import Session as PlainSession
 
 from mta import monoids
-from mta.slicing import Delta, Session, Slicer, Sliding, Tumbling, window_manager
+from mta.slicing import Delta, Late, Session, Slicer, Sliding, Tumbling, window_manager
 from mta.slicing.aggregate_store import memory
+from mta.slicing.progress import lateness
+from mta.slicing.progress.sessions import SessionProgress
 from mta.slicing.window_manager import WindowManager
 
 
@@ -280,3 +283,78 @@ def test_late_tuples_one_by_one_find_few_in_their_slice() -> None:
     assert max(each.count for each in stream.book.slices) <= 100
     got = [(r.query, r.start, r.end, r.value, r.is_update) for r in slicer.watermark(1000)]
     assert got == plain.watermark(1000)
+
+
+@pytest.mark.parametrize("behind", [0, 50])
+@pytest.mark.parametrize("store", ["lazy", "eager"])
+def test_queries_of_sessions_of_which_nothing_is_due_are_passed_over(
+    store: str, behind: int, monkeypatch: Any
+) -> None:
+    looks = [0]
+    advance = SessionProgress.advance
+
+    def counted(*arguments: Any) -> Any:
+        looks[0] += 1
+        return advance(*arguments)
+
+    monkeypatch.setattr(SessionProgress, "advance", counted)
+    queries = {f"q{each}": Session(10 + each) for each in range(100)}
+    plain = Plain({name: PlainSession(each.gap) for name, each in queries.items()}, list, behind)
+    slicer = Slicer(monoids.Collect(), {**queries, "t": Tumbling(3)}, lateness=behind, store=store)
+
+    def watermark(time: int) -> int:
+        looks[0] = 0
+        got = [(r.query, r.start, r.end, r.value, r.is_update) for r in slicer.watermark(time)]
+        assert [each for each in got if each[0] != "t"] == plain.watermark(time)
+        return looks[0]
+
+    def insert(time: int) -> None:
+        slicer.insert(time, time)
+        plain.insert(time, time)
+
+    insert(1000)
+    assert watermark(1001) == 100
+    for time in (1001, 1002, 1005):
+        insert(time)
+        assert watermark(time) == 0
+    slicer = Slicer.load(slicer.dump(), monoids.Collect(), store=store)
+    insert(1006)
+    assert watermark(1007) == 100  # a dump does not tell until when it has nothing to do
+    insert(1009)
+    insert(1008)
+    assert watermark(1009) == 0
+    insert(1009)
+    assert sum(watermark(time) for time in range(1010, 1130)) < 100 * 20
+    assert watermark(1300) <= 100
+    assert watermark(1300) == 0
+    assert slicer.slices == 0
+
+
+def test_of_many_queries_of_sessions_one_verdict_is_for_all_late_tuples_like_it(monkeypatch: Any) -> None:
+    asked = [0]
+    is_late = lateness._Sessions.is_late
+
+    def counted(*arguments: Any) -> bool:
+        asked[0] += 1
+        return is_late(*arguments)
+
+    monkeypatch.setattr(lateness._Sessions, "is_late", counted)
+    late: list[Late] = []
+    queries = {f"q{each}": Session(5 + each % 7) for each in range(100)}
+    slicer = Slicer(monoids.Sum(), queries, lateness=50, on_late=late.append)
+    slicer.extend([1] * 100, range(1000, 1100))
+    slicer.watermark(1090)
+    for time in (20, 10, 15, 20, 7):
+        slicer.insert(1, time)
+    assert (asked[0], slicer.late_dropped) == (100, 5)
+    for time in (1032, 1040, 1033, 1089):
+        slicer.insert(1, time)
+    assert asked[0] == 200
+    slicer.insert(1, 990)  # those with a gap of 10 and more are joined by it
+    slicer.insert(1, 980)  # and then by this
+    taken = sum(each.gap >= 10 for each in queries.values())
+    assert [len(each.queries) for each in late] == [100] * 5 + [100 - taken] * 2
+    slicer.insert(1, 20)
+    assert slicer.late_dropped == 6
+    values = {r.query: r.value for r in slicer.watermark(1200)}
+    assert values == {name: 106 if each.gap >= 10 else 104 for name, each in queries.items()}

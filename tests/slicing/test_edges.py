@@ -11,7 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mta import monoids
-from mta.slicing import Late, Slicer, Sliding, Tumbling
+from mta.slicing import Late, Session, Slicer, Sliding, Tumbling
+from mta.slicing.windows import after, before
 
 WHOLE = st.one_of(st.integers(1, 50), st.integers(1, 2**62))
 REAL = st.one_of(
@@ -159,3 +160,35 @@ def test_a_window_that_goes_on_beyond_those_that_can_be_told_apart_takes_late_tu
     assert slicer.late_dropped == 0
     slicer.insert(1, time=3e6)
     assert slicer.late_dropped == 1
+
+
+@pytest.mark.parametrize("time", [-(2**53) - 1, -(2**53), 2**53 - 1, 2**53, 2**53 + 1, 2.0**53, -(2.0**53)])
+def test_no_time_is_between_one_and_the_next(time: Any) -> None:
+    assert after(time) == int(time) + 1
+    assert before(after(time)) == time
+
+
+@pytest.mark.parametrize("kind", [monoids.Collect(), monoids.Sum()], ids=repr)
+@pytest.mark.parametrize("first", [2**53 - 1, 2**53, -(2**53) - 1])
+def test_whole_times_that_floats_just_tell_apart_are_in_windows_of_their_own(kind: Any, first: int) -> None:
+    def plain(values: list[int]) -> Any:
+        return values if isinstance(kind, monoids.Collect) else sum(values)
+
+    counted = {"c": Tumbling(6, measure="count")} if isinstance(kind, monoids.Collect) else {}
+    slicer = Slicer(kind, {"one": Tumbling(1), **counted})
+    slicer.insert(1, first)
+    slicer.extend([2, 3, 4], [first, first + 1, first + 2])
+    assert slicer.add("two", Tumbling(1)) == first + 3
+    slicer.extend([5, 6], [first + 3, first + 4])
+    got = [(r.query, r.start - first, r.value) for r in slicer.watermark(first + 10) if r.query != "c"]
+    parts = [[1, 2], [3], [4], [5], [6]]
+    one = [("one", at, plain(part)) for at, part in enumerate(parts)]
+    assert [each for each in got if each[0] == "one"] == one
+    assert [each[1:] for each in got if each[0] == "two"] == [(3, plain([5])), (4, plain([6]))]
+
+
+def test_a_session_at_the_last_whole_float_has_its_own_tuples_only() -> None:
+    slicer = Slicer(monoids.Sum(), {"one": Tumbling(1), "visit": Session(0.5)})
+    slicer.extend([1, 2], [2**53, 2**53 + 1])
+    got = slicer.watermark(2**53 + 10)
+    assert [(r.start - 2**53, r.value) for r in got if r.query == "visit"] == [(0, 1), (1, 2)]

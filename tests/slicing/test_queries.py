@@ -420,3 +420,32 @@ def test_results_that_are_no_plain_values_are_dumped() -> None:
                 if time % 4 == 0:
                     found += slicer.watermark(time - 1 if time else 0)
         assert results[0] == results[1] != []
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("early", [False, True])
+def test_an_unchanged_update_of_a_query_with_history_and_a_greater_lateness(again: bool, early: bool) -> None:
+    options: Any = {"every_tuples": 1} if early else {}
+    slicer = Slicer(monoids.Max(), {"a": Sliding(18, 9)}, changes_only=True, **options)
+    slicer.insert(5, 1)
+    slicer.watermark(12)
+    slicer.add("b", Tumbling(10), history=True, lateness=4)
+    assert [(r.query, r.value) for r in slicer.watermark(12)] == [("b", 5)]
+    if again:
+        slicer = Slicer.load(slicer.dump(), monoids.Max())
+    slicer.insert(1, 2)
+    assert slicer.watermark(12) == []
+    slicer.insert(7, 3)
+    assert [(r.query, r.value, r.is_update) for r in slicer.watermark(12)] == [("b", 7, True)]
+
+
+@pytest.mark.parametrize("by", [None, "key"])
+def test_a_result_beyond_64_bits_names_its_query_and_its_window(by: Any) -> None:
+    slicer = Slicer(monoids.Sum("n"), {"small": Tumbling(1), "large": Tumbling(10)}, by=by)
+    slicer.extend([{"n": 2**62, "key": "k"}] * 2, [1, 2])
+    where = r"query 'large', window \[0, 10\)" + (", key 'k'" if by else "") + ": the result of Sum"
+    for _ in range(2):
+        with pytest.raises(OverflowError, match=where):
+            slicer.watermark(10)
+    slicer.remove("large")
+    assert [r.query for r in slicer.watermark(10)] == ["small", "small"]

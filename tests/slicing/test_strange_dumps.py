@@ -225,6 +225,8 @@ def test_a_strange_dump_is_refused_or_of_use(case: int, options: Any) -> None:
         (("streams", 0, 1, "dropped", 1), math.inf),
         (("settings", "every_time"), 1e-320),
         (("forgotten",), math.inf),
+        (("watermark",), 2**64),
+        (("watermark",), -1e19),
         (("streams", 0, 1, "progress", "v", 0), 27),
         (("queries", 0, 4), -1),
         (("queries", 0, 4), math.nan),

@@ -22,6 +22,7 @@ class ContentProgress:
     """The windows that were given and may still change. Looks at all rows of these at each watermark."""
 
     idle_until: Time = -math.inf
+    idle_horizon: Time = math.inf
     __slots__ = ("_base", "_given", "_gone", "_seen", "kind", "name", "since")
 
     def __init__(self, kind: ContentWindow, name: str, since: Time) -> None:

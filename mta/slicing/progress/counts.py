@@ -79,6 +79,7 @@ class CountProgress:
     """The windows that were given and may still change, of all that end before number `upto`."""
 
     idle_until: Time = -math.inf
+    idle_horizon: Time = math.inf
     __slots__ = ("final", "given", "gone", "kind", "refused", "since", "upto")
 
     def __init__(
@@ -125,7 +126,7 @@ class CountProgress:
         return [
             Due(stream.youngest, start, tuples.stop, tuples.fold(start, tuples.stop), False)
             for start in self._starts(tuples.stop - 1, tuples.stop - 1 + self.kind.length)
-            if start < tuples.stop
+            if start < tuples.stop and start + self.kind.length > self.final
         ]
 
     def needs(self, stream: Stream, horizon: Time) -> Time:

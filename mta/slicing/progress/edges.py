@@ -18,6 +18,7 @@ from mta.slicing.windows import EdgeWindow, Span, Time
 class EdgeProgress:
     """The windows that were given and may still change, of all that end at `upto` or before."""
 
+    idle_horizon: Time = math.inf
     __slots__ = ("given", "idle_until", "kind", "since", "upto")
 
     def __init__(

@@ -48,7 +48,7 @@ class Given(Mapping[Any, Value]):
 
     def followed(self, values: dict[Any, Value], horizon: Time) -> Self:
         """With more values, and without those that end before a horizon, which none asks for any more."""
-        layers, horizon = [*self._layers], max(horizon, self._horizon)
+        layers = [*self._layers]
         while layers and len(layers[-1]) <= 2 * len(values):
             values = {**layers.pop(), **values}
             if not layers:

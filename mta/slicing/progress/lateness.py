@@ -30,12 +30,20 @@ class Late(NamedTuple):
     key: Any = None
 
 
+class Refusal(NamedTuple):
+    """A tuple that is late for one query, and is kept for others: which it is of some, and when it was."""
+
+    place: int
+    query: str
+    time: Time
+
+
 class Verdict(NamedTuple):
     """What becomes of some tuples."""
 
     kept: list[bool]
-    #: of each query the times of the tuples that are late for it and are kept for others
-    refused: dict[str, list[Time]]
+    #: in the order in which the tuples come
+    refused: list[Refusal]
     #: for which queries each is late, where that is asked for
     queries: list[tuple[str, ...]]
 
@@ -58,10 +66,20 @@ class Gate:
 
     def judge(self, stream: Stream | None, times: list[Time], named: bool = False) -> Verdict:
         """What becomes of tuples of one stream, in the order in which they come."""
-        gates = self._gates(stream)
-        verdict = Verdict([], {}, [])
         everyone = tuple(self._queries)
-        for time in times:
+        # what is judged behind others is no rule for what comes later, as the call may fail yet
+        alone = len(times) == 1
+        if stream is not None and alone:
+            (time,) = times
+            late_upto, taken_from = stream.judged
+            if time <= late_upto and time < self._edges_from:
+                return Verdict([False], [], [everyone if named else ()])
+            if time >= taken_from and time >= self.floor:
+                stream.judged = -math.inf, taken_from
+                return Verdict([True], [], [self._late_for(time, []) if named else ()])
+        gates = self._gates(stream)
+        verdict = Verdict([], [], [])
+        for place, time in enumerate(times):
             if time < self.floor:
                 verdict.kept.append(False)
                 verdict.queries.append(everyone)
@@ -74,9 +92,16 @@ class Gate:
                         gate.take(time)
                     else:
                         gate.refuse(time)
-                        verdict.refused.setdefault(gate.name, []).append(time)
+                        verdict.refused.append(Refusal(place, gate.name, time))
             verdict.kept.append(kept)
             verdict.queries.append(self._late_for(time, refusing) if named else ())
+            if stream is not None and gates:
+                # a tuple that is kept may have earlier ones join its session
+                late_upto, taken_from = stream.judged
+                late_upto = -math.inf if kept else max(late_upto, time) if alone else late_upto
+                if alone and not refusing:
+                    taken_from = min(taken_from, time)
+                stream.judged = late_upto, taken_from
         return verdict
 
     @cached_property

@@ -15,7 +15,7 @@ from typing import Any, Self
 from mta.core.states import NOTHING
 from mta.encoding.untrusted import Malformed, shown
 from mta.slicing.progress.spans import NONE, Edit, Spans
-from mta.slicing.progress.told import a_span, a_time, some, yes_or_no
+from mta.slicing.progress.told import a_span, a_time, some
 from mta.slicing.stream import Due, Moment, Progress, Stream
 from mta.slicing.windows import Session, Time, after
 
@@ -26,8 +26,7 @@ Extent = tuple[Time, Time]
 class SessionProgress:
     """The sessions that may still change, in order, and what was given of them."""
 
-    idle_until: Time = -math.inf
-    __slots__ = ("final", "found", "given", "kind", "since", "upto")
+    __slots__ = ("final", "found", "given", "idle_horizon", "idle_until", "kind", "since", "upto")
 
     def __init__(
         self,
@@ -37,8 +36,11 @@ class SessionProgress:
         found: Spans = NONE,
         given: Spans = NONE,
         upto: Time = -math.inf,
+        idle_until: Time = -math.inf,
+        idle_horizon: Time = math.inf,
     ) -> None:
         self.kind, self.since = kind, since
+        self.idle_until, self.idle_horizon = idle_until, idle_horizon
         #: tuples up to this time are in sessions that are over, or were late themselves
         self.final = final
         #: the sessions of all slices that begin before `upto`, as they were at that watermark
@@ -75,28 +77,51 @@ class SessionProgress:
             found = found.edited([(over[0], (final, math.inf), [])])
         if given and (not found or given.first < (found.first[0],)):
             given = given.edited([(given.first, (found.first[0],) if found else (math.inf,), [])])
-        return dues, type(self)(self.kind, self.since, final, found, given, until)
+        # a store takes slices that all sessions have looked at, and waits for none
+        idle_until = self._next_end(found, given, until) if stream.store.joins else -math.inf
+        idle_horizon = found.first[1] + self.kind.gap if found else math.inf
+        kept = (final, found, given, until, idle_until, idle_horizon)
+        return dues, type(self)(self.kind, self.since, *kept)
+
+    def _next_end(self, found: Spans, given: Spans, until: Time) -> Time:
+        """No session ends before this time that was not given, and none of tuples yet to come in order."""
+        older = given.last[1] if given else -math.inf
+        session = next(found.at_least(after(older), key=_last), None)
+        return (until if session is None else min(session[1], until)) + self.kind.gap
 
     def early(self, stream: Stream) -> list[Due]:
-        slices, gap = stream.book.slices, self.kind.gap
-        place = len(slices)
-        lowest = max(self._lowest(stream), bisect_left(stream.book.firsts, self.upto) - 1)
-        while place > lowest and (
-            place == len(slices) or slices[place - 1].last + gap >= slices[place].first
-        ):
-            place -= 1
-        found = self._sessions(stream, sorted(stream.late.values()), math.inf, place)
-        if not found or found.last[1] < stream.youngest:
+        slices, firsts, gap = stream.book.slices, stream.book.firsts, self.kind.gap
+        place, lowest = len(slices) - 1, self._lowest(stream)
+        if place < lowest or slices[place].last < stream.youngest:
             return []
-        start, last = found.last
+        start, last = slices[place].first, slices[place].last
         end = last + gap
-        state = stream.between(start, after(last))
-        if end < stream.watermark or state is NOTHING:
+        if end < stream.watermark:
             return []
-        return [Due(end, start, end, state, False)]
+        came = bisect_left(firsts, self.upto)
+        while True:
+            near = place > lowest and slices[place - 1].last + gap >= start
+            if not near or place <= came:  # what is further back is in a session that was found, or came late
+                joined = self.found.at_least(start, key=lambda each: each[1] + gap)
+                session = next((each for each in joined if each[1] > self.final), None)
+                if session is not None and session[0] < start:
+                    start = session[0]
+                    place = bisect_left(firsts, start)
+                    continue
+            if not near:
+                break
+            place -= 1
+            start = slices[place].first
+        state = stream.between(start, after(last))
+        return [] if state is NOTHING else [Due(end, start, end, state, False)]
 
-    def needs(self, stream: Stream, horizon: Time) -> Time:  # noqa: ARG002
-        return self.found.first[0] if self.found else max(horizon, self.since)
+    def needs(self, stream: Stream, horizon: Time) -> Time:
+        if self.found:
+            return self.found.first[0]
+        firsts = stream.book.firsts
+        place = max(self._lowest(stream), bisect_left(firsts, self.upto))
+        needed = max(horizon, self.since)
+        return min(needed, firsts[place]) if place < len(firsts) else needed
 
     def next_due(self, stream: Stream) -> Time:
         """The end of the oldest session that was not given, or sooner where slices to come make it longer."""
@@ -126,28 +151,31 @@ class SessionProgress:
 
     def refusing(self, times: list[Time]) -> Self:
         final = max(self.final, *times)
-        return type(self)(self.kind, self.since, final, self.found, self.given, self.upto)
+        kept = (self.found, self.given, self.upto, self.idle_until, self.idle_horizon)
+        return type(self)(self.kind, self.since, final, *kept)
 
     def without(self, stream: Stream, dropped: int) -> Self:  # noqa: ARG002
         return self
 
     def saved(self) -> Any:
-        return [self.final, tuple(self.found), tuple(self.given), self.upto > -math.inf]
+        return [self.final, tuple(self.found), tuple(self.given), self.upto]
 
     def loaded(self, saved: Any) -> Self:
-        final, found, given, scanned = some(saved, "a query's progress", 4)
-        scanned = yes_or_no(scanned, "whether slices were looked at")
-        upto = self.upto if scanned else -math.inf
+        final, found, given, upto = some(saved, "a query's progress", 4)
+        if type(upto) is bool:  # those of before told whether slices were looked at, up to the watermark
+            upto = self.upto if upto else -math.inf
         found, given = Spans(_extents(found)), Spans(_extents(given))
-        return type(self)(self.kind, self.since, a_time(final), found, given, upto)
+        return type(self)(self.kind, self.since, a_time(final), found, given, a_time(upto))
 
     def check(self, stream: Stream) -> None:
         # sessions without tuples are not given
         last = max([self.final, *(each.last[1] for each in (self.found, self.given) if each)])
         if last > stream.youngest:
             raise Malformed(f"there are sessions up to {shown(last)}, behind all tuples")
+        if self.upto > stream.watermark:
+            raise Malformed(f"sessions were looked at up to {shown(self.upto)}, behind the watermark")
 
-    def _sessions(self, stream: Stream, late: list[Time], until: Time, place: int | None = None) -> Spans:
+    def _sessions(self, stream: Stream, late: list[Time], until: Time) -> Spans:
         """All sessions of the slices that begin before a time, and are not over.
 
         Only slices that came since the last watermark, or have late tuples, are looked at. Sessions never
@@ -155,9 +183,10 @@ class SessionProgress:
         """
         firsts, slices, gap = stream.book.firsts, stream.book.slices, self.kind.gap
         lowest = self._lowest(stream)
-        if place is None:  # the slice before may have got longer
-            place = bisect_left(firsts, self.upto) - 1
-        places: Iterable[int] = range(max(lowest, place), bisect_left(firsts, until))
+        # the slice before may have got longer
+        places: Iterable[int] = range(
+            max(lowest, bisect_left(firsts, self.upto) - 1), bisect_left(firsts, until)
+        )
         if late:
             holding = (bisect_right(firsts, time) - 1 for time in late)
             places = sorted({*places, *(place for place in holding if place >= lowest)})

@@ -19,6 +19,14 @@ def a_time(value: Any, what: str = "a time") -> Time:
     return time
 
 
+def a_watermark(value: Any) -> Time:
+    """A watermark that was given, infinite before the first and after the last."""
+    time = a_time(value, "the watermark")
+    if LARGEST < abs(time) < math.inf:
+        raise Malformed(f"the watermark is {shown(time)}, beyond all times")
+    return time
+
+
 def a_moment(value: Any, what: str = "a time") -> Time:
     """A time of a tuple, or an edge, that there is."""
     time = a_time(value, what)
