@@ -88,11 +88,11 @@ def keys(kind: str, store: str, many: int) -> tuple[Slicer, int]:
 
 
 DIMENSIONS: dict[str, Any] = {
-    "windows": (windows, 300),
-    "windows, changes only": (lambda *each: windows(*each, changes_only=True), 300),
-    "windows, early": (lambda *each: windows(*each, every_tuples=1), 300),
-    "slices ahead": (ahead, 300),
-    "keys": (keys, 300),
+    "windows": (windows, 40),
+    "windows, changes only": (lambda *each: windows(*each, changes_only=True), 40),
+    "windows, early": (lambda *each: windows(*each, every_tuples=1), 40),
+    "slices ahead": (ahead, 40),
+    "keys": (keys, 40),
 }
 
 
