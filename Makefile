@@ -26,7 +26,7 @@ MUTANTS =
 # the order of sets of strings is the same in each run, as all else that chance decides in tests
 PYTEST = PYTHONHASHSEED=0 $(BIN)/python -m pytest -q -n $(AT_ONCE)
 
-test: servers  ## run the tests, in ten minutes at most; needs Java 17 or newer. CI=true: none may be skipped for want of a server
+test: servers  ## run the tests, in some ten minutes; needs Java 17 or newer. CI=true: none may be skipped for want of a server
 	@$(PYTEST) -m "not long" $(TESTS)
 
 test-long: servers  ## run the tests that take long and say little more
