@@ -34,12 +34,13 @@ test-long: servers  ## run the tests that take long and say little more
 
 test-all: test-long test  ## run both
 
-# how often, and beside how many processes that are always busy
+# how many runs, how many of them share the machine, and how many processes are busy beside them
 RUNS = 20
-LOAD = 12
+SHARING = 4
+BUSY = 0
 
 test-timing: servers  ## run the tests of servers, threads, leases and kills RUNS times on a busy machine
-	@$(BIN)/python tests/under_load.py --runs $(RUNS) --load $(LOAD) -n $(AT_ONCE) $(TESTS)
+	@$(BIN)/python tests/under_load.py --runs $(RUNS) --at-once $(SHARING) --busy $(BUSY) -n $(AT_ONCE) $(TESTS)
 
 # for tests/fuzz.py: how long, what (words for pytest), and, to see a failure again, the seed that was printed
 SECONDS = 600

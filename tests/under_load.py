@@ -1,17 +1,22 @@
-"""Runs the tests that depend on who runs when, again and again, beside processes that do nothing but be busy.
+"""Runs the tests that depend on who runs when, again and again, on a busy machine.
 
-    python tests/under_load.py --runs 20 --load 12 -n 2
+    python tests/under_load.py --runs 20 --at-once 4 -n 3
+    python tests/under_load.py --runs 1 --busy 12 tests/stores
 
-Words that it does not know go to pytest. Ends with 1 if a test failed in any of the runs.
+Runs at the same time keep each other waiting, so that a busy machine gets something done. `--busy` adds
+processes that do nothing but be busy. Each run is told with the load average of its end. Words that are
+not known here go to pytest. Ends with 1 if a test failed in any of the runs.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -43,7 +48,7 @@ def run(number: int, words: list[str], log: Path) -> bool:
     with log.open("w") as output:
         done = subprocess.run(command, cwd=ROOT, stdout=output, stderr=output, check=False)
     last = log.read_text().rstrip().rpartition("\n")[2]
-    print(f"run {number}: {last}", flush=True)
+    print(f"run {number}, load {os.getloadavg()[2]:.1f}: {last}", flush=True)
     if done.returncode:
         print(log.read_text(), flush=True)
     return done.returncode == 0
@@ -53,14 +58,22 @@ def main() -> None:
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--load", type=int, default=12, help="busy processes")
+    parser.add_argument("--at-once", type=int, default=1, help="runs that share the machine")
+    parser.add_argument("--busy", type=int, default=0, help="processes that do nothing but be busy")
     arguments, words = parser.parse_known_args()
     if "-m" not in words:
         words += ["-m", "timing and not long"]
-    with busy(arguments.load), tempfile.TemporaryDirectory() as directory:
-        results = [
-            run(number, words, Path(directory, f"{number}.log")) for number in range(1, arguments.runs + 1)
-        ]
+    with (
+        busy(arguments.busy),
+        tempfile.TemporaryDirectory() as directory,
+        ThreadPoolExecutor(arguments.at_once) as runs,
+    ):
+        results = list(
+            runs.map(
+                lambda number: run(number, words, Path(directory, f"{number}.log")),
+                range(1, arguments.runs + 1),
+            )
+        )
     print(f"{results.count(True)} of {len(results)} runs without a failure")
     sys.exit(not all(results))
 

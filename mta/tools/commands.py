@@ -14,6 +14,7 @@ from mta.tools.console import lease_text, print_json, say, show, size_text, tabl
 
 if TYPE_CHECKING:
     from mta.durability.operations import Collected, Inspection, Report, Summary
+    from mta.tools.slicers import Open
     from stores import Store
 
 #: Exit codes: what was verified is wrong, and what was asked for was not done, or in part.
@@ -142,27 +143,36 @@ def _cells(window: Summary) -> list[str]:
 
 def _inspect(options: argparse.Namespace) -> int:
     from mta.durability.operations import inspect
-    from mta.tools.slicers import inspected
+    from mta.tools.slicers import inspected, open_part
 
     with _store(options.url) as store:
-        found = inspected(inspect(store, options.name))
+        window = inspect(store, options.name)
+    found, slicer = inspected(window), open_part(window.summary)
     if options.json:
-        print_json(asdict(found))
+        print_json({**asdict(found), "slicer": slicer and asdict(slicer)})
     else:
-        _show_window(found)
+        _show_window(found, slicer)
         _show_versions(found)
         _show_tiers(found)
     return 0
 
 
-def _show_window(found: Inspection) -> None:
+def _show_window(found: Inspection, slicer: Open | None) -> None:
     window = found.summary
+    of_the_slicer = []
+    if slicer:
+        of_the_slicer = [
+            ("slices", f"{window.elements:,}, of which {slicer.slices:,} in the manifest"),
+            ("youngest", value_text(slicer.youngest)),
+            ("watermark", value_text(slicer.watermark)),
+            *((f"query {name}", told) for name, told in slicer.queries.items()),
+        ]
     listed = table("", "")
     listed.show_header = False
     _, elements, epoch, owner, lease, offset = _cells(window)
     for row in (
         ("window", window.name),
-        ("elements", elements),
+        *(of_the_slicer or [("elements", elements)]),
         ("monoid", window.monoid),
         ("policy", window.policy),
         ("page size", f"{window.page_size:,}"),

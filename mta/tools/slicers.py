@@ -1,8 +1,9 @@
-"""Slicers among the windows of a store: their leaves are slices, and their offsets hold the rest."""
+"""Slicers among the windows of a store: their elements are slices, and their offsets hold the rest."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mta.durability.coding import decode_root
@@ -24,6 +25,19 @@ if TYPE_CHECKING:
 _SLICES = "slices of "
 
 
+@dataclass(frozen=True)
+class Open:
+    """What the last version of a slicer has beside the slices in its pages."""
+
+    #: name of a query to its window
+    queries: dict[str, str]
+    watermark: float
+    #: slices that tuples may still come into, or that no page holds yet
+    slices: int
+    #: the time of the youngest tuple
+    youngest: float
+
+
 def monoid_of(text: str) -> Monoid:
     """The monoid that a manifest names, also that of a slicer."""
     if text.startswith(_SLICES):
@@ -32,8 +46,27 @@ def monoid_of(text: str) -> Monoid:
 
 
 def as_users_know(window: Summary) -> Summary:
-    """With the caller's offset."""
-    return replace(window, offset=_of_the_caller(window.monoid, window.offset))
+    """With the caller's offset, and all slices."""
+    found = open_part(window)
+    elements = window.elements + (found.slices if found else 0)
+    return replace(window, elements=elements, offset=_of_the_caller(window.monoid, window.offset))
+
+
+def open_part(window: Summary) -> Open | None:
+    """None of what is no slicer, and of what cannot be read: `verify` says why."""
+    if not (window.monoid.startswith(_SLICES) and _is_slicers(window.offset)):
+        return None
+    try:
+        with opened(window.name, window.offset["slicer"]) as saved:
+            streams = [stream for _, stream in saved["streams"]]
+            return Open(
+                {name: fingerprint for name, _, fingerprint, *_ in saved["queries"]},
+                a_time(saved["watermark"]),
+                sum(len(stream["slices"]) for stream in streams),
+                max((a_time(stream["youngest"]) for stream in streams), default=-math.inf),
+            )
+    except (ManifestCorrupt, ManifestMismatch):
+        return None
 
 
 def inspected(found: Inspection) -> Inspection:

@@ -95,6 +95,38 @@ def test_a_slicer_whose_state_is_damaged(url: str, capsys: pytest.CaptureFixture
     assert "wrong: the state of version 2: the slicer 's' is not what was written" in capsys.readouterr().out
 
 
+def test_slices_watermark_and_queries_are_shown(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with (
+        open_store(url) as store,
+        Slicer(
+            monoids.Sum(), {"long": Sliding(100, 10)}, store=store, name="s", page_size=4, local=0
+        ) as slicer,
+    ):
+        slicer.checkpoint()
+        slicer.extend([1] * 200, list(range(200)))
+        slicer.checkpoint()
+        slicer.watermark(155)
+        slicer.checkpoint()
+        stored = slicer.leaves
+        assert 0 < stored < 14
+    assert main(["inspect", "--json", url, "s"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["summary"]["elements"] == 14
+    assert found["slicer"] == {
+        "queries": {"long": Sliding(100, 10).fingerprint()},
+        "watermark": 155,
+        "slices": 14 - stored,
+        "youngest": 199,
+    }
+    assert found["versions"][0]["youngest"] is None
+    assert main(["inspect", url, "s"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert f"slices 14, of which {14 - stored} in the manifest" in out
+    assert "query long Sliding(length=100, slide=10)" in out
+    assert main(["ls", "--json", url]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["elements"] == 14
+
+
 def test_windows_of_streams_are_not_said_to_be_right(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     class Nullable(monoids.Sum):  # whose name is that of one of Spark's
         def fingerprint(self) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from mta.core.tree import BEFORE_ALL
 from mta.durability.coding import decode_root
 from mta.durability.manifest import PART, Named, Version
 from mta.durability.operations.roots import read_roots, window_names
@@ -141,7 +142,8 @@ def _of(version: Version) -> VersionSummary:
         for tier, tail in enumerate(version.tails)
     )
     return VersionSummary(
-        version.number, version.head, version.tail, version.oldest, version.youngest,
+        version.number, version.head, version.tail, version.oldest,
+        None if version.youngest == BEFORE_ALL else version.youngest,
         packing.unpack(version.offset), version.extents.ends, tails,
     )  # fmt: skip
 
