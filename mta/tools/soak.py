@@ -49,6 +49,8 @@ from stores import Store, open_store, pages_of, store_class
 PATIENCE = 60.0
 #: A machine that is busy with other work gives a child so much less of its time, at worst.
 SLOWEST = 64.0
+#: Kills beyond what was asked for, until a checkpoint has been made and restored.
+MOST_MORE = 1000
 SHAPES: tuple[tuple[str, str, int | None, int, int], ...] = (
     # kind, algorithm, page size, steps that the window spans, rows of the largest batch
     ("ArgMax", "AmortizedMTA", 2, 40, 30),
@@ -127,7 +129,7 @@ class Soak:
         started = time.monotonic()
         try:
             said = 0
-            while (done := self.figures.kills.total()) < self._kills:
+            while self._goes_on(done := self.figures.kills.total()):
                 if done >= said + max(1, self._kills // 20):
                     said = done
                     print(f"{done:,} of {self._kills:,} kills", file=sys.stderr, flush=True)
@@ -137,6 +139,14 @@ class Soak:
         except SoakFailed as error:
             return str(error)
         return None
+
+    def _goes_on(self, done: int) -> bool:
+        """A soak in which no writer lived long enough has shown nothing."""
+        if done < self._kills or (self.figures.restores and self.figures.checkpoints):
+            return done < self._kills
+        if done >= self._kills + MOST_MORE:
+            raise SoakFailed(f"none of {done} writers lived long enough to commit and be restored")
+        return True
 
     def record(self, problem: str | None) -> dict[str, Any]:
         figures = self.figures

@@ -62,6 +62,7 @@ def test_a_checkpoint_can_be_tried_again(line: Line, page_size: int, call: str, 
     window = line.window(page_size)
     window.extend(VALUES[:50])
     window.checkpoint()
+    line.cut, line.store.after = call, after  # before the background writes the pages
     window.extend(VALUES[50:130])
     line.fail(window, call, after=after)
     window.extend(VALUES[130:190])

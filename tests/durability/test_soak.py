@@ -15,7 +15,7 @@ from stores import open_store
 KILLS = 12
 
 
-def soak(url: str, tmp_path: Path, *, code: int = 0) -> dict[str, Any]:
+def soak(url: str, tmp_path: Path, *, kills: int = KILLS, code: int = 0) -> dict[str, Any]:
     file = tmp_path / "soak.json"
     command = [
         sys.executable,
@@ -23,7 +23,7 @@ def soak(url: str, tmp_path: Path, *, code: int = 0) -> dict[str, Any]:
         "mta",
         "soak",
         "--kills",
-        str(KILLS),
+        str(kills),
         "--seed",
         "7",
         "--json",
@@ -54,7 +54,7 @@ def test_soak(url: str, tmp_path: Path) -> None:
     record = soak(url, tmp_path)
     assert record["outcome"] == "nothing was lost, wrong or left over"
     assert record["all_kills"] >= KILLS
-    assert record["results_compared"] > KILLS  # how many depends on the machine
+    assert record["results_compared"] > 0  # how many depends on the machine
     assert record["checkpoints"] > 0
     assert record["restores"] > 0
     assert record["pages"] > 0
@@ -77,6 +77,13 @@ def test_soak_finds_a_store_that_loses_pages(tmp_path: Path) -> None:
     )
     assert done.returncode == 1, done.stdout + done.stderr
     assert "PagesLost" in done.stdout
+
+
+def test_soak_goes_on_until_something_was_restored(tmp_path: Path) -> None:
+    record = soak(f"rocksdb://{tmp_path}/db", tmp_path, kills=1)
+    assert record["all_kills"] > 1
+    assert record["checkpoints"] > 0
+    assert record["restores"] > 0
 
 
 def test_soak_in_memory_is_refused() -> None:
