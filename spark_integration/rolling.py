@@ -110,6 +110,7 @@ def rolling(
     Raises RollingError, a ValueError, for what is wrong with the call. What only the data shows ends the job
     with a PythonException that names the row.
     """
+    _check_kinds(df, metrics)
     if forget_after is not None and not df.isStreaming:
         raise RollingError("forget_after= is for streams, and this is a batch DataFrame")
     if buckets is not None and not df.isStreaming:
@@ -156,6 +157,18 @@ def rolling(
         )
         return out.drop(*named.added) if named.added else out
     return _rolling_batch(named, plan, metrics)
+
+
+def _check_kinds(df: Any, metrics: Any) -> None:
+    from pyspark.sql import DataFrame
+
+    if not isinstance(df, DataFrame):
+        hint = (
+            "df.to_spark() makes one of it" if hasattr(df, "to_spark") else "spark.createDataFrame makes one"
+        )
+        raise RollingError(f"rolling takes a DataFrame of Spark, got {type(df).__qualname__}: {hint}")
+    if metrics is not None and not isinstance(metrics, Metrics):
+        raise RollingError(f"metrics= is a Metrics(), got {metrics!r}")
 
 
 def _inputs(aggregates: Any) -> list[str]:

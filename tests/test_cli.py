@@ -113,3 +113,17 @@ def test_a_mistake_is_one_line(arguments: list[str], says: str) -> None:
     line = only_line(mta(*arguments, code=2).stderr)
     assert line.startswith("mta")
     assert says in line
+
+
+def test_ctrl_c_that_ends_the_reader_too_is_an_interrupt(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(*_: object) -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise BrokenPipeError
+
+    monkeypatch.setattr("mta.tools.commands._ls", run)
+    assert main(["ls", "memory:"]) == 130
+    assert capsys.readouterr().err == "mta: interrupted\n"

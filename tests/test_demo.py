@@ -95,9 +95,8 @@ def test_ctrl_c_on_a_terminal_while_spark_starts(seconds: int, tmp_path: Path) -
         time.sleep(0.01)
     time.sleep(seconds)
     os.killpg(demo.pid, signal.SIGINT)
-    _, errors = demo.communicate(timeout=300)
-    assert errors == "mta: interrupted\n"
-    assert demo.returncode == 130
+    out, errors = demo.communicate(timeout=300)
+    assert (errors, demo.returncode) == ("mta: interrupted\n", 130), out
     assert_nothing_left(tmp_path)
 
 

@@ -28,6 +28,7 @@ class Writer(ABC):
         #: when the lease was renewed, by the monotonic clock
         self._renewed = 0.0
         self.root = Root(0, page_size)
+        self._kept = False
         #: of the pages that this window reads and writes
         self.extents: Extents | None = None
 
@@ -76,11 +77,13 @@ class Writer(ABC):
 
     def _keep(self) -> None:
         """The lease is renewed from now on."""
+        self._kept = True
         if self._lease is not None:
             leases.keep(self)
 
     def end(self) -> None:
-        """The lease is renewed no more."""
+        """The lease is renewed no more, nor by a thread that is about to."""
+        self._kept = False
         if self._lease is not None:
             leases.end(self)
 
@@ -99,7 +102,8 @@ class Writer(ABC):
         """As `renew`, unless another thread is at the root: it may wait long for its store."""
         if self._lock.acquire(blocking=False):
             try:
-                self.renew()
+                if self._kept:
+                    self.renew()
             finally:
                 self._lock.release()
 

@@ -31,12 +31,12 @@ class Fields(Monoid):
     [4.0, 5.5]
     """
 
-    def __new__(cls, **monoids: Monoid) -> Fields:
+    def __new__(cls, /, **monoids: Monoid) -> Fields:
         # Without monoids this is a copy being unpickled, whose class is settled.
         columnar = bool(monoids) and all(isinstance(monoid, ColumnarMonoid) for monoid in monoids.values())
         return super().__new__(ColumnFields if cls is Fields and columnar else cls)
 
-    def __init__(self, **monoids: Monoid) -> None:
+    def __init__(self, /, **monoids: Monoid) -> None:
         if not monoids:
             raise TypeError(
                 "Fields takes at least one monoid by name, as in Fields(peak=Max('temp')), got none"
@@ -141,7 +141,7 @@ class ColumnFields(Fields, ColumnarMonoid):
 
     monoids: Mapping[str, ColumnarMonoid]
 
-    def __init__(self, **monoids: Monoid) -> None:
+    def __init__(self, /, **monoids: Monoid) -> None:
         Fields.__init__(self, **monoids)
         self.arity = len(self.fields) or self._plain_arity()
         self._counts_only = all(isinstance(monoid, Count) for monoid in self.monoids.values())

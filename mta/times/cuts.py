@@ -61,7 +61,7 @@ def cuts(times: Array, span: float, side: Side) -> Array:
         return times - float(span)  # exact from 2^52 on, where it would be lost otherwise
     if largest + _real(span) < _HALVES:
         return _fractional(times, span, side, largest)
-    if kind == "f" and type(span) is int and (times == np.floor(times)).all():
+    if kind == "f" and type(span) is int and largest < _WORD and (times == np.floor(times)).all():
         return _minus(times.astype(np.int64), span)
     return np.maximum.accumulate(_objects([cut(time, span, side) for time in times.tolist()]))
 

@@ -55,12 +55,21 @@ def _run(arguments: Sequence[str] | None) -> int:
         return run(options) or 0
     except KeyboardInterrupt:
         return _fail("interrupted", INTERRUPTED)
-    except BrokenPipeError:
+    except BrokenPipeError as error:
+        if _after_interrupt(error):
+            return _fail("interrupted", INTERRUPTED)
         return 1  # the reader of our output went away
     except _mistakes() as error:
         if os.environ.get("MTA_TRACEBACK"):
             raise
         return _fail(str(error), MISTAKE)
+
+
+def _after_interrupt(error: BaseException | None) -> bool:
+    """Whether an error came while Ctrl-C was being obeyed, which also ends those who read our output."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def _open_streams() -> None:

@@ -93,10 +93,12 @@ def encoded(column: pa.Array, source: Input) -> Array:
         values = whole_numbers(column)
         if not source.nullable:
             return values
-        if isinstance(source.type, sql.LongType) and len(values) and int(values.min()) == NULL_WHOLE:
+        if len(values) and int(values.min()) == NULL_WHOLE:
+            kind = source.type.simpleString()
+            remedy = "cast the column to double" if kind == "bigint" else "replace it, or drop its rows"
             raise ValueError(
-                f"column {source.name!r} holds {NULL_WHOLE}, the one bigint that rolling keeps for null; "
-                "cast the column to double"
+                f"column {source.name!r} holds {NULL_WHOLE}, the one {kind} that rolling keeps for null; "
+                f"{remedy}"
             )
         return np.where(validity(column), values, NULL_WHOLE) if column.null_count else values
     values = real_numbers(column)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,9 @@ from spark_integration.aggregates.buffers import from_numpy
 from spark_integration.aggregates.null_columns import PRESENT
 from spark_integration.aggregates.parts import Aggregate
 from spark_integration.aggregates.types import arrow_type
+
+#: Results that take more bytes than this become several batches.
+PART_BYTES = 16 << 20
 
 
 class Results:
@@ -35,9 +38,46 @@ class Results:
                 out.append(pa.StructArray.from_arrays(parts, fields=list(target.type)))
         return out
 
+    def parts(self, results: Mapping[str, Any], count: int) -> Iterator[tuple[int, int]]:
+        """Runs of rows whose results are not too large together: a window of a few rows may be many bytes."""
+        sizes = np.zeros(count, dtype=np.int64)
+        for name, kind in self._types.items():
+            values = results[name][:count]  # there may be more, of rows that wait
+            # what stands in NumPy's columns is numbers
+            if not pa.types.is_primitive(kind) and not _is_plain(values):
+                sizes += _sizes(values, kind)
+        ends = np.cumsum(sizes)
+        start = 0
+        while start < count:
+            before = int(ends[start - 1]) if start else 0
+            stop = max(start + 1, int(ends.searchsorted(before + PART_BYTES, "right")))
+            yield start, stop
+            start = stop
+
     def _column(self, name: str, results: Mapping[str, Any]) -> pa.Array:
         present = results.get(name + PRESENT)
         return to_arrow(results[name], present, self._types[name], self._nothing[name])
+
+
+def _is_plain(values: Any) -> bool:
+    return isinstance(values, np.ndarray) and values.dtype != object
+
+
+def _sizes(values: Any, kind: pa.DataType) -> list[int]:
+    if pa.types.is_nested(kind):
+        return list(map(_size, values))
+    return [len(each) if isinstance(each, (str, bytes)) else 8 for each in values]
+
+
+def _size(value: Any) -> int:
+    """About how many bytes Arrow takes for a result."""
+    if isinstance(value, (str, bytes)):
+        return len(value)
+    if isinstance(value, Mapping):
+        return sum(map(_size, value.keys())) + sum(map(_size, value.values()))
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return 8 + sum(map(_size, value))
+    return 8
 
 
 def _stored(kind: pa.DataType) -> pa.DataType:
@@ -55,7 +95,7 @@ def _stored(kind: pa.DataType) -> pa.DataType:
 
 def to_arrow(values: Any, present: Any, kind: pa.DataType, nothing: Any) -> pa.Array:
     """Results as a column; `present` says which are not null, None for all that are not None."""
-    if isinstance(values, np.ndarray) and values.dtype != object:
+    if _is_plain(values):
         there = None if present is None or present.all() else present
         if there is not None and nothing is not None:
             values, there = np.where(there, values, nothing), None
@@ -70,7 +110,12 @@ def to_arrow(values: Any, present: Any, kind: pa.DataType, nothing: Any) -> pa.A
             column = pa.array(plain, type=_stored(kind), from_pandas=False)
         except OverflowError:
             raise OverflowError("a result does not fit in 64 bits") from None
-    return column if column.type == kind else _cast(column, kind)
+    try:
+        return column if column.type == kind else _cast(column, kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise TypeError(
+            f"a result is {column.type} and not {kind}, {error}: give its type by types="
+        ) from None
 
 
 def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:

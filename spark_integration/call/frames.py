@@ -10,6 +10,7 @@ from fractions import Fraction
 from numbers import Integral, Real
 from typing import Any, Literal
 
+import numpy as np
 from pyspark.sql import types as sql
 
 from mta.policies import CountWindow, Policy, TimeWindow
@@ -40,6 +41,9 @@ _SHORT = {
     "d": "day",
     "w": "week",
 }
+#: No two times differ by so much.
+LONGEST = 2**63
+MOST_DIGITS = 40
 _DAY = _MICROSECONDS["day"]
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)")
 
@@ -116,19 +120,26 @@ def span_of(window: Any, closed: Closed, order: str, kind: sql.DataType, argumen
 
     `argument` is what has it, for errors.
     """
+    if isinstance(window, np.timedelta64):
+        window = _exact_timedelta(window, argument)
     if isinstance(window, (str, timedelta)):
         length = _from_text(window, argument) if isinstance(window, str) else _from_timedelta(window)
         span = _in_unit(window, length, order, kind, argument)
     elif isinstance(window, Real) and not isinstance(window, bool):
-        if not math.isfinite(window):
-            raise RollingError(f"{argument}= must be finite, got {window!r}")
-        span = Fraction(int(window) if isinstance(window, Integral) else float(window))
+        number = int(window) if isinstance(window, Integral) else float(window)
+        if not -LONGEST < number < LONGEST:
+            raise RollingError(f"{argument}= must be finite and less than 2 ** 63, got {_shown(window)}")
+        span = Fraction(number)
     else:
         raise RollingError(
             f'{argument}= is a text such as "90 days", a timedelta or a number, got {window!r}'
         )
     if span <= 0:
         raise RollingError(f"{argument}= must be longer than 0, got {window!r}")
+    if span >= LONGEST:
+        raise RollingError(
+            f"{argument}={window!r} is 2 ** 63 microseconds or more: give at most 100000000 days"
+        )
     if clock_of(order, kind) == "real":
         return float(span)
     # between whole times, the next whole length is the same window
@@ -152,6 +163,26 @@ def _in_unit(window: Any, length: Fraction, order: str, kind: sql.DataType, argu
     )
 
 
+def _shown(number: Any) -> str:
+    """A number for an error, however many digits it has."""
+    try:
+        text = repr(number)
+    except ValueError:  # Python writes out no more than some thousand
+        text = "a number of thousands of digits"
+    return text if len(text) <= 40 else f"{text[:40]}…"
+
+
+def _exact_timedelta(window: np.timedelta64, argument: str) -> timedelta:
+    """NumPy's kind of a length as Python's, where that says the same."""
+    unit = np.datetime_data(window.dtype)[0]
+    if unit not in ("generic", "Y", "M") and not np.isnat(window):
+        found = window.astype("timedelta64[us]")
+        length = found.item()
+        if found == window and isinstance(length, timedelta):
+            return length
+    raise RollingError(f"{argument}= has no fixed whole number of microseconds, got {window!r}; give days")
+
+
 def _from_timedelta(window: timedelta) -> Fraction:
     return Fraction(window // timedelta(microseconds=1))
 
@@ -167,6 +198,10 @@ def _from_text(window: str, argument: str) -> Fraction:
                 f'{argument}={window!r} is not a length of time such as "90 days" or "1 hour 30 minutes"'
             )
         number, unit = match.groups()
+        if len(number) > MOST_DIGITS:
+            raise RollingError(
+                f"{argument}= has a number of {len(number)} digits; give at most 100000000 days"
+            )
         unit = _SHORT.get(unit) or _SHORT.get(unit.removesuffix("s")) or unit.removesuffix("s")
         if unit in ("month", "quarter", "year"):
             raise RollingError(f"{argument}={window!r}: a {unit} has no fixed length; give days")

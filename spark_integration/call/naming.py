@@ -22,6 +22,10 @@ _TEXT = re.compile(r"Column<'(.*)'>", re.DOTALL)
 _ASCENDING = re.compile(r"(.*) ASC NULLS FIRST", re.DOTALL)
 _SORTED = re.compile(r".* (ASC|DESC) NULLS (FIRST|LAST)", re.DOTALL)
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'", re.DOTALL)
+_VARIABLE = re.compile(r"\b[a-z]\w*_\d+\b")
+_QUOTED_OR_VARIABLE = re.compile(f"{_QUOTED.pattern}|{_VARIABLE.pattern}", re.DOTALL)
+#: The variables before the arrow of a lambda.
+_LAMBDA = re.compile(r"(\b\w+_\d+|\((?:\w+_\d+(?:, )?)+\)) ->")
 #: What shows where Spark has no text for a thing: functions of Python, and binary literals.
 _OBJECT = re.compile(r"@[0-9a-f]+\b|columnnodeexpression|PythonUDF")
 
@@ -48,7 +52,7 @@ def numbered_schema(schema: sql.StructType) -> sql.StructType:
 def check_carried(schema: sql.StructType) -> None:
     """Refuses columns that Spark cannot hand to Python."""
     for field in schema.fields:
-        why = _why_not(field.dataType)
+        why = why_not(field.dataType)
         if why:
             raise UnsupportedColumn(
                 f"column {field.name!r} is of type {field.dataType.simpleString()}, {why}: drop it before "
@@ -56,7 +60,8 @@ def check_carried(schema: sql.StructType) -> None:
             )
 
 
-def _why_not(kind: sql.DataType) -> str:
+def why_not(kind: sql.DataType) -> str:
+    """Why Spark does not hand values of a type to Python; empty where it does."""
     if isinstance(kind, (sql.YearMonthIntervalType, sql.CalendarIntervalType)):
         return "and Spark does not hand intervals of months to Python"
     if isinstance(kind, (sql.CharType, sql.VarcharType)):  # with spark.sql.preserveCharVarcharTypeInfo
@@ -75,7 +80,7 @@ def _why_not(kind: sql.DataType) -> str:
 def _why_not_inside(kind: sql.DataType, nullable: bool) -> str:
     if isinstance(kind, sql.NullType) and not nullable:  # as in array() and map()
         return "and Arrow has no values of type void that are not null"
-    return _why_not(kind)
+    return why_not(kind)
 
 
 # -- expressions ------------------------------------------------------------------------------------------
@@ -121,40 +126,49 @@ class Named:
         if not is_column(given):
             return given
         text = text_of(given)
+        name = self._own_name(given, text)
+        if name is not None:
+            return name
         ascending = _ASCENDING.fullmatch(text)
         if ascending is not None:
-            text = ascending[1]
-        elif _SORTED.fullmatch(text):
+            name = self._own_name(given, ascending[1], ascending=True)
+            if name is not None:
+                return name
+            raise RollingError(f"{where}={ascending[1]} ASC: leave .asc() out, as order is ascending anyway")
+        if _SORTED.fullmatch(text):
             raise RollingError(f"{where}={text}: order is ascending with nulls first; give the column alone")
-        plain = text[1:-1].replace("``", "`") if re.fullmatch(r"`(?:[^`]|``)*`", text) else text
-        if ascending is not None:
-            if self._has(plain):
-                return plain
-            raise RollingError(f"{where}={text} ASC: leave .asc() out, as order is ascending anyway")
-        if self._has(plain):
-            if self._same(given, "`" + plain.replace("`", "``") + "`"):
-                return plain
-        elif self._is_in_struct(text) and self._same(given, text):
+        if not self._has(_unquoted(text)) and self._is_in_struct(text) and self._same(given, text):
             return self._added(given, text, where)
         return self._added(given, self._fresh(text, where), where, text)
+
+    def _own_name(self, given: Column, text: str, *, ascending: bool = False) -> str | None:
+        """The name of the column that a Column is, and not only looks like."""
+        name = _unquoted(text)
+        if self._has(name) and self._same(given, "`" + name.replace("`", "``") + "`", ascending=ascending):
+            return name
+        return None
 
     def _is_in_struct(self, text: str) -> bool:
         """Whether it begins as the name of a field does; what Spark does not find, it writes an error of."""
         bare = text.replace("`", "")
         return any(self._has(bare[:end]) for end, letter in enumerate(bare) if letter == ".")
 
-    def _same(self, given: Column, reference: str) -> bool:
+    def _same(self, given: Column, reference: str, *, ascending: bool = False) -> bool:
         """Whether a Column is what Spark finds for a name, and not an expression that only looks like it."""
         from pyspark.sql import functions as fn
 
+        column = fn.col(reference)
         try:
-            return self.df.select(given).sameSemantics(self.df.select(fn.col(reference)))
+            if ascending:
+                return self.df.sort(given).sameSemantics(self.df.sort(column.asc()))
+            return self.df.select(given).sameSemantics(self.df.select(column))
         except PySparkException:
             return False
 
     def _fresh(self, text: str, where: str) -> str:
         """A name that no other column has, and in a stream the same whenever the expression is."""
-        if _OBJECT.search(_QUOTED.sub("", text)):
+        text = _numbered_anew(text)
+        if _OBJECT.search(_QUOTED.sub("", text)) or any(map(self._has, _variables(text))):
             function = text.split("(")[0][:40]
             if self.df.isStreaming:
                 raise RollingError(
@@ -191,6 +205,27 @@ class Named:
             raise RollingError(f"{where}={text}: takes one column, and this is several")
         self.df = added
         return name
+
+
+def _variables(text: str) -> list[str]:
+    """The variables of lambdas in the text of an expression."""
+    lambdas = _LAMBDA.findall(_QUOTED.sub("", text))
+    return list(dict.fromkeys(name for each in lambdas for name in _VARIABLE.findall(each)))
+
+
+def _numbered_anew(text: str) -> str:
+    """The text with the variables of lambdas numbered from 1: Spark numbers all that a session makes."""
+    numbers = {name: number for number, name in enumerate(_variables(text), 1)}
+
+    def anew(found: re.Match[str]) -> str:
+        name, quoted = found[0], found[0].startswith("'")
+        return name if quoted or name not in numbers else f"{name.rpartition('_')[0]}_{numbers[name]}"
+
+    return _QUOTED_OR_VARIABLE.sub(anew, text)
+
+
+def _unquoted(text: str) -> str:
+    return text[1:-1].replace("``", "`") if re.fullmatch(r"`(?:[^`]|``)*`", text) else text
 
 
 def is_column(value: Any) -> bool:

@@ -18,7 +18,7 @@ from spark_integration.aggregates.predicates import without_nulls
 from spark_integration.aggregates.types import check_result_type, result_type
 from spark_integration.call.columns import Columns
 from spark_integration.call.frames import frame_of
-from spark_integration.call.naming import check_carried
+from spark_integration.call.naming import check_carried, why_not
 from spark_integration.call.plan import Plan
 from spark_integration.call.stores import check_store
 from spark_integration.errors import RollingError
@@ -55,10 +55,10 @@ def make_plan(
     if not order:
         raise RollingError("order_by= names no column; the first one is the time")
     frame = frame_of(window, rows, policy, closed, order[0].name, order[0].type)
-    found = _aggregates(aggregates, columns, dict(types or {}))
+    found = _aggregates(aggregates, columns, _by_name(types, "types", '{"total": "double"}'))
     if algorithm not in ALGORITHMS:
         raise RollingError(f'algorithm= is "amta", "lmta" or "daba", got {algorithm!r}')
-    options = dict(store_options or {})
+    options = _by_name(store_options, "store_options", '{"max_tries": 3}')
     plan = Plan(
         keys=keys,
         order=order,
@@ -79,6 +79,14 @@ def make_plan(
 def with_results(schema: sql.StructType, plan: Plan) -> sql.StructType:
     added = (sql.StructField(each.name, each.type, each.nullable) for each in plan.aggregates)
     return sql.StructType([*schema.fields, *added])
+
+
+def _by_name(given: Any, where: str, example: str) -> dict[str, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise RollingError(f"{where}= maps names to values, as in {example}, got {given!r}")
+    return dict(given)
 
 
 def _names(given: Any, where: str) -> list[str]:
@@ -107,6 +115,8 @@ def _aggregates(
             )
         if any("\ud800" <= letter <= "\udfff" for letter in name):
             raise RollingError(f"aggregate {name!r}: the name is no valid Unicode")
+        if "\0" in name:
+            raise RollingError(f"aggregate {name!r}: a name cannot hold the character NUL")
         if columns.taken(name):
             raise RollingError(f"aggregate {name!r}: the DataFrame has a column of this name already")
         for other in found:
@@ -131,11 +141,18 @@ def _part(name: str, monoid: Monoid, columns: Columns, types: dict[str, sql.Data
             "or from_function(..., field='amount')"
         )
     inputs = tuple(columns.find(field, f"aggregate {name!r}") for field in monoid.fields)
+    for each in inputs:
+        if "\0" in each.name:
+            raise RollingError(
+                f"aggregate {name!r}: column {each.name!r} has the character NUL in its name: rename it"
+            )
     if traits.presence:
         inputs = tuple(replace(each, presence=True) for each in inputs)
     known = result_type(name, monoid, inputs)
     if name in types:
         known = check_result_type(name, types[name])
+        if why := why_not(known):
+            raise RollingError(f"types={{{name!r}: ...}} is {known.simpleString()}, {why}: give another type")
     if known is None:
         raise RollingError(
             f"aggregate {name!r}: the type of the results of {monoid!r} cannot be known: "

@@ -43,7 +43,12 @@ def check_store(store: Any, options: Mapping[str, Any], *, several_processes: bo
     except UnknownStore as error:
         raise StoreNotUsable(f"store={store!r}: {error}") from None
     except ValueError as error:
-        raise error if isinstance(error, StoreNotUsable) else StoreNotUsable(f"store: {error}") from None
+        if isinstance(error, StoreNotUsable):
+            raise
+        # not with its text, which may have a password somewhere
+        raise StoreNotUsable(
+            f"store= is a URL that cannot be read, {error}: write it as in redis://host:6379/0"
+        ) from None
     except (StoreError, TypeError) as error:
         raise StoreNotUsable(f"store={store!r}: {error}") from error
     directory = embedded_in(store)

@@ -9,10 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from mta.monoids.base import Array
-from spark_integration.aggregates.results import Results
+from spark_integration.aggregates.results import PART_BYTES, Results
 from spark_integration.partition.blame import Blame
 from spark_integration.partition.chunks import Chunk
 from spark_integration.partition.peers import Peers
+from spark_integration.running.metering import COLUMN as METRICS
 
 
 class Appender:
@@ -32,20 +33,30 @@ class Appender:
             of_rows = slice(first - start, last - start)
             return self._results.columns({name: part[of_rows] for name, part in results.items()})
 
-        columns = self._blame.attempt(chunk, start, stop, columns_of)
-        for batch, first in chunk.slices(start, stop):
-            yield self._joined(batch, [column.slice(first - start, batch.num_rows) for column in columns])
+        for first, last in self._results.parts(results, stop - start):
+            at = start + first
+            columns = self._blame.attempt(chunk, at, start + last, columns_of)
+            for batch, row in chunk.slices(at, start + last):
+                yield self._joined(batch, [column.slice(row - at, batch.num_rows) for column in columns])
 
     def repeated(
         self, batches: Iterable[pa.RecordBatch], result: Mapping[str, Any]
     ) -> Iterator[pa.RecordBatch]:
         """Batches whose rows all have one result."""
         columns = self._results.columns(result)
-        for batch in batches:
-            yield self._joined(batch, [_repeated(column, batch.num_rows) for column in columns])
+        most = max(1, PART_BYTES // max(1, sum(column.nbytes for column in columns)))
+        for whole in batches:
+            for start in range(0, whole.num_rows, most):
+                batch = whole.slice(start, most)
+                yield self._joined(batch, [_repeated(column, batch.num_rows) for column in columns])
 
     def _joined(self, batch: pa.RecordBatch, columns: list[pa.Array]) -> pa.RecordBatch:
-        schema = pa.schema([*batch.schema, *self._results.fields])
+        # Spark goes by the places of columns, but takes no name twice; NUL is in no name of an aggregate
+        taken = {*batch.schema.names, METRICS}
+        fields = [
+            each.with_name(f"{each.name}\0") if each.name in taken else each for each in self._results.fields
+        ]
+        schema = pa.schema([*batch.schema, *fields])
         return pa.RecordBatch.from_arrays([*batch.columns, *columns], schema=schema)
 
 

@@ -13,10 +13,13 @@ from mta.core.states import NOTHING, ColumnLayout, Layout, Run
 from mta.monoids.base import Array, Columns
 from mta.monoids.columns import alike
 from mta.times.boundaries import boundaries
-from mta.times.cuts import Side, cuts
+from mta.times.cuts import Side, comparable_column, cuts
 
 #: Windows up to so many rows are folded for all rows at once, by doubling.
 SHORT = 256
+
+#: Groups of so many rows on average are looked at all together.
+SMALL = 256
 
 #: Up to so many rows plain Python is faster than the fixed cost of NumPy's calls.
 FEW = 24
@@ -27,7 +30,7 @@ def first_rows(starts: Array, count: int, times: Array | None, limits: Limits) -
     lengths = np.diff(starts, append=count)
     firsts = np.repeat(starts, lengths)
     if limits.count is not None:
-        np.maximum(firsts, np.arange(count) - (limits.count - 1), out=firsts)
+        np.maximum(firsts, np.arange(count) - (min(limits.count, count) - 1), out=firsts)
     for span, side in limits.spans():
         assert times is not None
         np.maximum(firsts, _since(starts, lengths, times, span, side), out=firsts)
@@ -40,11 +43,26 @@ def _since(starts: Array, lengths: Array, times: Array, span: float, side: Side)
         together = _one_after_another(starts, lengths, times, span, side)
         if together is not None:
             return boundaries(together[0], together[1], side)
+    if len(times) < SMALL * len(starts) and times.dtype.kind == "f":
+        return _side_by_side(lengths, times, span, side)
     found = np.empty(len(times), dtype=np.int64)
     for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
         group = times[start : start + length]
         found[start : start + length] = start + boundaries(group, cuts(group, span, side), side)
     return found
+
+
+def _side_by_side(lengths: Array, times: Array, span: float, side: Side) -> Array:
+    """`_since` of real times: pairs of a group and a time, which NumPy sorts as complex numbers."""
+    groups = np.repeat(np.arange(len(lengths)), lengths)
+    order = times.argsort(kind="stable")
+    wanted = np.empty(len(times), dtype=np.complex128)
+    sorted_times = times[order]
+    wanted.real = groups
+    wanted.imag[order] = comparable_column(sorted_times, cuts(sorted_times, span, side), side)
+    pairs = np.empty(len(times), dtype=np.complex128)
+    pairs.real, pairs.imag = groups, times
+    return pairs.searchsorted(wanted, side)
 
 
 def _one_after_another(
@@ -54,16 +72,19 @@ def _one_after_another(
 
     None where that leaves 64 bits.
     """
-    if span >= 2.0**62:
-        return None
     ends = starts + lengths - 1
+    reals = times[ends].astype(float) - times[starts].astype(float)
+    if reals.sum() >= 2.0**60:
+        return None
+    extents = times[ends] - times[starts]
+    # a window that is longer than any group holds as much as one that is a little longer than each
+    span = min(span, int(extents.max()) + 1)
     # the same window between whole times
     whole = math.ceil(span) if side == "right" else math.floor(span)
     gap = whole + 1
-    total = float(gap) * len(starts) + (times[ends].astype(float) - times[starts].astype(float)).sum()
-    if total >= 2.0**62:
+    if float(gap) * len(starts) + reals.sum() >= 2.0**62:
         return None
-    extents = times[ends] - times[starts] + gap
+    extents += gap
     moves = np.cumsum(extents) - extents
     moved = times - np.repeat(times[starts] - moves, lengths)
     return moved, moved - whole

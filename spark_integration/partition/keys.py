@@ -78,9 +78,11 @@ def _value_differences(column: pa.Array) -> Array:
 def _comparable(value: Any) -> Any:
     """A value that equals another one just where Spark says so."""
     if isinstance(value, float):
-        return "NaN" if value != value else value
+        return "NaN" if value != value else value + 0.0
     if isinstance(value, dict):
         return tuple((name, _comparable(item)) for name, item in value.items())
+    if isinstance(value, list) and value and isinstance(value[0], tuple):  # a map, whose order means nothing
+        return sorted(([_comparable(item) for item in entry] for entry in value), key=repr)
     if isinstance(value, list):
         return [_comparable(item) for item in value]
     return value

@@ -105,6 +105,8 @@ def _shown_time(microseconds: int, zone: str | None) -> str:
         moment = epoch + microseconds * _MICROSECOND
         return str(moment.replace(tzinfo=None) if zone is None else moment.astimezone(_zone(zone)))
     except OverflowError:  # Spark's years go on where Python's end
+        if microseconds == -(2**63):  # NumPy's word for no time at all
+            return f"{microseconds} µs"
         text = str(np.datetime64(microseconds, "us")).replace("T", " ").removesuffix(".000000")
         return text if zone is None else f"{text}+00:00"
 

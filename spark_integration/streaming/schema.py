@@ -40,7 +40,9 @@ class RowSchema:
 
     def __init__(self, schema: sql.StructType, zone: str, *, sensitive: bool = True) -> None:
         self.sensitive = sensitive
-        self.types = {column_name(each.name, sensitive): each.dataType for each in schema.fields}
+        self.types = {
+            column_name(each.name, sensitive): _without_classes(each.dataType) for each in schema.fields
+        }
         if len(self.types) < len(schema.fields):
             names = [column_name(each.name, sensitive) for each in schema.fields]
             twice = sorted({name for name in names if names.count(name) > 1})
@@ -119,10 +121,40 @@ def unpacked_types(packed: bytes) -> dict[str, sql.DataType]:
         for name, kind in pairs
     ]
     try:
-        schema = sql.StructType.fromJson({"type": "struct", "fields": described})
+        schema = sql.StructType.fromJson(_named_no_class({"type": "struct", "fields": described}))
     except Exception as error:  # of Spark's parser, which expects nothing else
         raise Malformed(f"the types of columns are none: {shown(pairs)}") from error
     return {each.name: each.dataType for each in schema.fields}
+
+
+def _without_classes(kind: sql.DataType) -> sql.DataType:
+    """The type with what stands behind types that users made: what their values are to Spark."""
+    if isinstance(kind, sql.UserDefinedType):
+        return _without_classes(kind.sqlType())
+    if isinstance(kind, sql.StructType):
+        return sql.StructType(
+            [
+                sql.StructField(each.name, _without_classes(each.dataType), each.nullable, each.metadata)
+                for each in kind.fields
+            ]
+        )
+    if isinstance(kind, sql.ArrayType):
+        return sql.ArrayType(_without_classes(kind.elementType), kind.containsNull)
+    if isinstance(kind, sql.MapType):
+        key, value = _without_classes(kind.keyType), _without_classes(kind.valueType)
+        return sql.MapType(key, value, kind.valueContainsNull)
+    return kind
+
+
+def _named_no_class(described: Any) -> Any:
+    """A description of a type without those that users made: Spark would import whatever it names."""
+    if isinstance(described, dict):
+        if described.get("type") == "udt":
+            return _named_no_class(described["sqlType"])
+        return {name: _named_no_class(each) for name, each in described.items()}
+    if isinstance(described, (list, tuple)):
+        return [_named_no_class(each) for each in described]
+    return described
 
 
 def serialized(batch: pa.RecordBatch) -> bytes:
@@ -179,7 +211,7 @@ def concatenated(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def changed_type(name: str, old: sql.DataType, new: sql.DataType) -> str:
-    nulls = " without nulls among its elements or values" if widens(old, new, nulls=False) else ""
+    nulls = " without nulls among its fields, elements or values" if widens(old, new, nulls=False) else ""
     return (
         f"column {name!r} was {old.simpleString()} in the rows that this query keeps, and is now "
         f"{new.simpleString()}{nulls}, which does not hold all of its values: cast it back, or start the "
@@ -190,15 +222,21 @@ def changed_type(name: str, old: sql.DataType, new: sql.DataType) -> str:
 def widens(old: sql.DataType, new: sql.DataType, *, nulls: bool = True) -> bool:
     """Whether each value of a type is one of another, in any session: what Delta's tables widen.
 
-    Whether there is room for nulls in arrays and maps is looked at unless `nulls` is false.
+    Whether there is room for nulls in structs, arrays and maps is looked at unless `nulls` is false.
     """
 
     def inner(one: sql.DataType, other: sql.DataType) -> bool:
         return widens(one, other, nulls=nulls)
 
     if isinstance(old, sql.StructType) and isinstance(new, sql.StructType):
-        names = {each.name: each.dataType for each in new.fields}
-        return all(each.name in names and inner(each.dataType, names[each.name]) for each in old.fields)
+        before, after = ({each.name: each for each in kind.fields} for kind in (old, new))
+        # a field that was not there is null in the rows from before
+        room = not nulls or all(
+            each.nullable or (name in before and not before[name].nullable) for name, each in after.items()
+        )
+        return room and all(
+            name in after and inner(each.dataType, after[name].dataType) for name, each in before.items()
+        )
     if isinstance(old, sql.ArrayType) and isinstance(new, sql.ArrayType):
         fits = not nulls or old.containsNull <= new.containsNull
         return fits and inner(old.elementType, new.elementType)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from mta import AmortizedMTA, Fenced, LogMTA, PagesLost, monoids, policies
-from mta.durability import attempts, snapshots
+from mta.durability import attempts, leases, snapshots
 from mta.durability.attempts import AttemptHold, retire
 from mta.durability.coding import decode_root, pack_version
 from mta.durability.manifest import DOCUMENTS, Attempt, Extents, Root, Version
@@ -339,6 +339,22 @@ def test_what_may_have_won_the_batch_is_spared(
     if spared:
         assert text_of(store, name, version) == "abcdefghijkl"
     retire(store, name, 2)  # its owner is none that other tests of a shared store know
+
+
+def test_a_renewal_that_comes_late_prolongs_nothing(
+    store: Store, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its thread had started when the attempt was published, and waited for its turn."""
+    base = first_version(store, name, "abcdef")
+    first = begun(store, name, base, batch=1, text="abcdef", lease=HOUR)
+    first.push("ghijkl")
+    first.publish()
+    published = root_of(store, name)
+    now = leases.now()
+    monkeypatch.setattr(leases, "now", lambda: now + HOUR)  # it would be due
+    first.hold.renew_if_free()
+    assert root_of(store, name) == published
+    retire(store, name, 2)
 
 
 def test_gc_allows_for_clocks_that_differ(store: Store, name: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import duckdb
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyspark.errors import PythonException
 from pyspark.sql import functions as fn
+from pyspark.sql import types as sql
 
 import spark_integration
 from mta import monoids
@@ -88,6 +91,26 @@ def test_expressions_are_never_taken_for_columns(spark: SparkSession) -> None:
         counted(df, partition_by=lower, aggregates={"n": monoids.Count(text)})
 
 
+def test_columns_named_like_what_is_sorted(spark: SparkSession) -> None:
+    df = spark.range(6).selectExpr(
+        "id o", "6-id `length(t)`", "repeat('x', cast(id as int)) t", "id%3 `o ASC NULLS FIRST`"
+    )
+    assert counted(df, partition_by=fn.col("o ASC NULLS FIRST")) == [1, 1, 1, 2, 2, 2]
+    assert counted(df, order_by=fn.col("length(t)").asc()) == [6, 5, 4, 3, 2, 1]
+    assert counted(df, order_by=fn.length("t")) == [1, 2, 3, 4, 5, 6]
+    with pytest.raises(RollingError, match=r"leave .asc\(\) out"):
+        counted(df, order_by=fn.length("t").asc())
+
+
+def test_aggregates_named_as_columns_are_on_their_way(spark: SparkSession) -> None:
+    df = spark.range(3).withColumnRenamed("id", "o")
+    for name in ("column_0", "column_1", "__rolling_metrics", "cls", "self"):
+        metrics = Metrics()
+        out = rolling(df, order_by="o", rows=2, aggregates={name: monoids.Count()}, metrics=metrics)
+        assert [tuple(row) for row in out.orderBy("o").collect()] == [(0, 1), (1, 2), (2, 2)]
+        assert metrics.summary.rows == 3
+
+
 def test_expressions_are_not_tried_as_names(df: DataFrame, caplog: pytest.LogCaptureFixture) -> None:
     """Which Spark would write an error of."""
     rolling(df, partition_by=fn.col("o") + 1.5, order_by="o", rows=2, aggregates={"n": monoids.Count()})
@@ -137,10 +160,37 @@ def test_expressions_of_streams_have_a_name_that_stays(spark: SparkSession) -> N
     assert name(lower, df.withColumn(text_of(lower), fn.lit(1))) == name(lower)
 
 
+def test_lambdas_of_streams_have_a_name_that_stays(spark: SparkSession) -> None:
+    """Spark numbers their variables from call to call."""
+    df = spark.readStream.format("rate").load()
+
+    def name(make: Any, df: DataFrame = df) -> str:
+        (found,) = Named(df, case_sensitive=False).names(make(), "partition_by")
+        return str(found)
+
+    def parity() -> Any:
+        return fn.transform(fn.array("value"), lambda v: v % 2)
+
+    def both() -> Any:
+        return fn.zip_with(fn.array("value"), fn.array(fn.lit("x_1")), lambda v, w: fn.concat(v, w, w))
+
+    def first() -> Any:
+        return fn.zip_with(fn.array("value"), fn.array(fn.lit("x_1")), lambda v, w: fn.concat(v, w, v))
+
+    assert name(parity) == name(parity)
+    assert name(both) == name(both) != name(first)
+    assert "x_1'" in name(both) or "x_1)" in name(both)
+    named = df.withColumn("x_1", fn.lit(1))
+    with pytest.raises(RollingError, match="make it a column first"):  # is it the column, or the variable?
+        name(parity, named)
+
+
 def test_order_as_columns(df: DataFrame) -> None:
     rising, falling = list(range(1, 11)), list(range(10, 0, -1))
     assert counted(df, order_by=df.o) == rising
     assert counted(df, order_by=fn.col("o").asc()) == rising
+    assert counted(df, order_by=[df.o.asc()]) == rising
+    assert counted(df, order_by=fn.asc("`b``c`")) == falling
     assert counted(df, order_by="`b``c`") == falling
     assert counted(df, order_by=fn.col("`b``c`")) == falling
     assert counted(df, order_by=[-fn.col("o"), "k"], rows=None, window=100) == falling
@@ -151,6 +201,10 @@ def test_order_as_columns(df: DataFrame) -> None:
     ("how", "message"),
     [
         ({"order_by": fn.desc}, "order_by=o DESC NULLS LAST: order is ascending with nulls first"),
+        (
+            {"order_by": lambda _: (fn.col("o") + 1).asc()},
+            r"order_by=.*o.*1.* ASC: leave .asc\(\) out, as order is ascending anyway",
+        ),
         ({"order_by": fn.asc_nulls_last}, "order_by=o ASC NULLS LAST: order is ascending with nulls first"),
         ({"partition_by": fn.sum}, r"partition_by=sum\(o\): \[MISSING_GROUP_BY\]"),
         ({"partition_by": lambda _: fn.col("nothing")}, r"partition_by=nothing: \[UNRESOLVED_COLUMN"),
@@ -214,6 +268,54 @@ def test_names_that_differ_by_case(spark: SparkSession) -> None:
         ]
     finally:
         spark.conf.unset("spark.sql.caseSensitive")
+
+
+@pytest.mark.parametrize("how", [{"b\0present": monoids.Count()}, {"b": monoids.Sum("x\0there")}])
+def test_names_with_nul_are_refused(spark: SparkSession, how: dict[str, Any]) -> None:
+    df = spark.range(3).withColumnRenamed("id", "o").withColumn("x\0there", fn.lit(1))
+    with pytest.raises(RollingError, match="the character NUL"):
+        rolling(df, order_by="o", rows=2, aggregates=how)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"types": 5}, "types= maps names to values, .* got 5"),
+        ({"types": "double"}, "types= maps names to values, .* got 'double'"),
+        ({"types": {5: "double", None: "int"}}, "types= maps names"),
+        ({"types": {"n": sql.YearMonthIntervalType()}}, "types=.*interval year to month.*give another type"),
+        ({"types": {"n": sql.CharType(3)}}, r"types=.*char\(3\).*give another type"),
+        ({"store_options": 5}, "store_options= maps names to values, .* got 5"),
+        ({"store_options": "x"}, "store_options= maps names to values, .* got 'x'"),
+        ({"metrics": 5}, r"metrics= is a Metrics\(\), got 5"),
+        ({"metrics": Metrics}, r"metrics= is a Metrics\(\), got <class"),
+        ({"rows": None, "window": 10**400}, r"window= must be finite and less than 2 \*\* 63, got 1000"),
+        ({"rows": None, "window": -(10**5000)}, r"window= must be finite and less than .*, got a number of"),
+        ({"rows": None, "window": 2**63}, r"window= must be finite and less than 2 \*\* 63"),
+        ({"rows": None, "window": "9" * 5000 + " days"}, "window= has a number of 5000 digits"),
+        ({"store": "redis://[::1"}, "store= is a URL that cannot be read, Invalid IPv6 URL"),
+    ],
+)
+def test_arguments_of_a_wrong_kind(df: DataFrame, how: dict[str, Any], message: str) -> None:
+    with pytest.raises(RollingError, match=message) as raised:
+        counted(df, **how)
+    assert "\n" not in str(raised.value)
+
+
+def test_what_is_no_dataframe() -> None:
+    frame = pd.DataFrame({"o": [1]})
+    for other, hint in ((frame, "spark.createDataFrame"), (None, "spark.create"), ("df", "spark.create")):
+        with pytest.raises(RollingError, match=f"takes a DataFrame of Spark, got .*{hint}"):
+            rolling(other, order_by="o", rows=3, aggregates=COUNT)  # type: ignore[arg-type]
+
+
+def test_lengths_of_numpy(spark: SparkSession) -> None:
+    df = spark.range(10).selectExpr("id o", "timestamp_seconds(id) ts")
+    for window in (np.timedelta64(2, "s"), np.timedelta64(2_000_000_000, "ns"), pd.Timedelta(seconds=2)):
+        assert counted(df, order_by="ts", rows=None, window=window) == [1, 2, *[3] * 8]
+    for window in (np.timedelta64(1, "M"), np.timedelta64(1, "ns"), np.timedelta64("NaT"), np.timedelta64(5)):
+        with pytest.raises(RollingError, match="window= has no fixed whole number of microseconds"):
+            counted(df, order_by="ts", rows=None, window=window)
 
 
 # -- aggregates -------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import pytest
 import servers
 from pyspark.errors import PythonException
 from pyspark.sql import functions as fn
+from pyspark.sql import types as sql
 from rolled import roll
 
 from mta import monoids, policies
@@ -91,6 +92,31 @@ def test_rows_one_by_one() -> None:
 def test_an_order_value_beyond_times() -> None:
     with pytest.raises(DataError, match=r"^the row o=-9223372036854775808: an order value is"):
         roll(pa.table({"o": [-(2**63), 5]}), partition_by=None, window=3, aggregates={"n": monoids.Count()})
+
+
+@pytest.mark.parametrize("kind", ["timestamp[us, UTC]", "timestamp[us]", "duration[us]", "int64"])
+def test_the_least_value_is_no_null(kind: str) -> None:
+    type_ = pa.timestamp("us", "UTC") if "UTC" in kind else pa.type_for_alias(kind)
+    values = pa.array([None, 5, -(2**63)], pa.int64()).cast(type_)
+    found = pa.table({"o": [1, 2, 3], "x": values})
+    with pytest.raises(
+        DataError, match=r"^the row o=3: column 'x' holds -9223372036854775808, the one .* for null"
+    ):
+        roll(found, partition_by=None, rows=3, aggregates={"n": monoids.Min("x")})
+
+
+def test_an_instant_before_all_is_shown() -> None:
+    found = pa.table({"o": pa.array([-(2**63), 5], pa.timestamp("us", "UTC"))})
+    with pytest.raises(DataError, match=r"^the row o=-9223372036854775808 µs: an order value is"):
+        roll(found, partition_by=None, window="1 day", aggregates={"n": monoids.Count()})
+
+
+def test_a_result_of_another_kind() -> None:
+    own = monoids.from_function(max, 0, field="x")
+    for kind in (sql.ArrayType(sql.LongType()), sql.DecimalType(3, 1), sql.NullType()):
+        with pytest.raises(DataError, match=r"^the row k='a', o=\d+: (a result is|Arrow).*") as raised:
+            roll(table(x=[1000] * 300), rows=3, aggregates={"m": own}, types={"m": kind})
+        assert "\n" not in str(raised.value)
 
 
 def test_a_result_that_its_type_cannot_hold() -> None:

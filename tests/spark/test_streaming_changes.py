@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import math
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,8 @@ from rolled import schema_of
 from streams import NUMBER, Stream, configured, seconds_of
 
 from mta import monoids, policies
+from mta.encoding.packing import pack
+from mta.encoding.untrusted import Malformed
 from spark_integration import rolling
 from spark_integration.aggregates.inputs import Input
 from spark_integration.call import stores
@@ -31,7 +34,7 @@ from spark_integration.running.metering import STREAM_SUMS
 from spark_integration.streaming import keys
 from spark_integration.streaming.identity import Identity, decode_identity
 from spark_integration.streaming.query import stream_plan
-from spark_integration.streaming.schema import RowSchema, changed_type, widens
+from spark_integration.streaming.schema import RowSchema, changed_type, serialized, unpacked_types, widens
 from spark_integration.streaming.state import BucketState, decode_state
 
 if TYPE_CHECKING:
@@ -279,12 +282,84 @@ def test_room_for_nulls_that_is_gone_is_named() -> None:
     old, wider = of("int", True), of("bigint", True)
     assert widens(old, wider)
     assert not widens(old, of("bigint", False))
-    assert "bigint>>> without nulls among its elements or values, which" in changed_type(
+    assert "bigint>>> without nulls among its fields, elements or values, which" in changed_type(
         "c", old, of("bigint", False)
     )
     assert "without nulls" not in changed_type("c", wider, old)
     values = sql.MapType(sql.StringType(), sql.LongType(), True)
     assert "without nulls" in changed_type("c", values, sql.MapType(sql.StringType(), sql.LongType(), False))
+
+
+def test_a_field_that_is_new_may_be_null() -> None:
+    """In the rows that waited it is; and a field that may be null there stays so, however deep it is."""
+
+    def of(fields: str) -> sql.DataType:
+        inner = sql.StructType.fromDDL(fields)
+        return sql.MapType(sql.StringType(), sql.StructType([sql.StructField("s", inner, False)]))
+
+    assert widens(of("a int"), of("a int, b int"))
+    assert widens(of("a int not null"), of("b int, a int not null"))
+    for old, new in (
+        ("a int", "a int, b int not null"),
+        ("a int", "a int not null"),
+        ("a int not null, b int", "a int not null, b int not null"),
+    ):
+        assert not widens(of(old), of(new))
+        assert "without nulls among its fields" in changed_type("c", of(old), of(new))
+
+
+class Point(sql.UserDefinedType):
+    @classmethod
+    def sqlType(cls) -> sql.DataType:  # noqa: N802
+        return sql.StructType.fromDDL("x double, y double")
+
+    def serialize(self, obj: Any) -> Any:
+        return obj
+
+    def deserialize(self, datum: Any) -> Any:
+        return datum
+
+
+def test_rows_name_no_class() -> None:
+    """What reads them would have to import it. Those of before are of what stands behind the class."""
+    inside = sql.StructType([sql.StructField("p", sql.ArrayType(Point()))])
+    schema = sql.StructType([sql.StructField("k", sql.LongType()), sql.StructField("c", inside)])
+    rows = RowSchema(schema, "UTC")
+    assert b"udt" not in rows.packed
+    point = [{"x": 1.0, "y": 2.0}]
+    batch = pa.RecordBatch.from_arrays(
+        [
+            pa.array([1]),
+            pa.array([{"p": point}], rows.arrow.field(1).type),
+            pa.array([b"x" * 16], pa.binary(16)),
+        ],
+        schema=rows.keyed,
+    )
+    of_before = pack([[each.name, each.dataType.jsonValue()] for each in schema.fields])
+    assert b"udt" in of_before
+    for described in (rows.packed, of_before):
+        read = rows.read(msgpack.packb([described, serialized(batch)]))
+        assert read.column(1).to_pylist() == [{"p": point}]
+        assert unpacked_types(described) == rows.types
+
+
+@pytest.mark.parametrize("deep", [False, True])
+@pytest.mark.parametrize("name", ["unittest.__main__.x", "this.x", "os.NoSuch"])
+def test_a_class_that_rows_name_is_not_imported(
+    name: str, deep: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evil: Any = {
+        "type": "udt", "class": None, "pyClass": name, "sqlType": "string", "serializedClass": "gASVAAAA"
+    }  # fmt: skip
+    if deep:
+        evil = {"type": "array", "elementType": evil, "containsNull": True}
+    before = set(sys.modules)
+    found = unpacked_types(pack([["k", evil]]))
+    assert found == {"k": sql.ArrayType(sql.StringType()) if deep else sql.StringType()}
+    assert set(sys.modules) == before
+    assert capsys.readouterr() == ("", "")
+    with pytest.raises(Malformed):
+        unpacked_types(pack([["k", {"type": "udt", "pyClass": name}]]))
 
 
 def test_a_column_that_comes_back_is_of_the_type_that_rows_may_wait_with() -> None:
