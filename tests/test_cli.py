@@ -14,6 +14,7 @@ import pytest
 import servers
 
 import mta as package
+from mta.tools.cli import main
 
 ROOT = Path(__file__).parents[1]
 
