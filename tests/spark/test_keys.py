@@ -30,6 +30,19 @@ KEYS = {
         [None, None, {"a": None}, {"a": None}, {"a": 1}], pa.struct([("a", pa.int64())])
     ),
     "array": pa.array([None, None, [math.nan, None], [math.nan, None], []], pa.list_(pa.float64())),
+    # of streams only; the order of their entries means nothing
+    "map": pa.array(
+        [None, None, [("a", 0.0), ("b", math.nan)], [("b", math.nan), ("a", -0.0)], [("a", 0.0)]],
+        pa.map_(pa.string(), pa.float64()),
+    ),
+    "map of nan": pa.array(
+        [None, None, [(math.nan, 1), (-0.0, 2)], [(0.0, 2), (math.nan, 1)], [(math.nan, 2), (0.0, 1)]],
+        pa.map_(pa.float64(), pa.int64()),
+    ),
+    "maps in arrays": pa.array(
+        [None, None, [[("a", None), ("b", 1)]], [[("b", 1), ("a", None)]], [[("a", 1), ("b", None)]]],
+        pa.list_(pa.map_(pa.string(), pa.int64())),
+    ),
     "struct of arrays": pa.array([None, None, {"a": []}, {"a": []}, {"a": [1]}]),
 }
 

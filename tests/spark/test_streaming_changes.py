@@ -313,6 +313,10 @@ class Point(sql.UserDefinedType):
     def sqlType(cls) -> sql.DataType:  # noqa: N802
         return sql.StructType.fromDDL("x double, y double")
 
+    @classmethod
+    def module(cls) -> str:
+        return __name__
+
     def serialize(self, obj: Any) -> Any:
         return obj
 
