@@ -16,8 +16,8 @@ demo: $(VENV)/.demo  ## a Spark job with windows larger than its memory; needs J
 	@mkdir -p out
 	@$(BIN)/mta demo --picture out/demo.png
 
-# three at a time, many of which wait for servers, unless they share one that somebody else gave
-AT_ONCE = $(if $(REDIS_URL)$(COUCHBASE_URL),0,3)
+# four at a time, many of which wait for servers, unless they share one that somebody else gave
+AT_ONCE = $(if $(REDIS_URL)$(COUCHBASE_URL),0,4)
 # which ones: words for pytest, such as TESTS="-m redis"
 TESTS =
 # for tests/mutants.py, such as MUTANTS="--seed 2 --count 200 mta/window.py"

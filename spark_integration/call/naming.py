@@ -25,7 +25,7 @@ _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'", re.DOTALL)
 _VARIABLE = re.compile(r"\b[a-z]\w*_\d+\b")
 _QUOTED_OR_VARIABLE = re.compile(f"{_QUOTED.pattern}|{_VARIABLE.pattern}", re.DOTALL)
 #: The variables before the arrow of a lambda.
-_LAMBDA = re.compile(r"(\b\w+_\d+|\((?:\w+_\d+(?:, )?)+\)) ->")
+_LAMBDA = re.compile(r"(\b\w+_\d+|\(\w+_\d+(?:, \w+_\d+)*\)) ->")
 #: What shows where Spark has no text for a thing: functions of Python, and binary literals.
 _OBJECT = re.compile(r"@[0-9a-f]+\b|columnnodeexpression|PythonUDF")
 

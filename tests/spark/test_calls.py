@@ -180,6 +180,10 @@ def test_lambdas_of_streams_have_a_name_that_stays(spark: SparkSession) -> None:
     assert name(parity) == name(parity)
     assert name(both) == name(both) != name(first)
     assert "x_1'" in name(both) or "x_1)" in name(both)
+    assert name(lambda: fn.col("value").asc()) == "value"
+    assert name(lambda: fn.col("value") == fn.lit("(x" + "_1" * 100)).startswith("[")
+    many = df.withColumn("x" + "_1" * 100, fn.lit(1))
+    assert name(lambda: fn.col("x" + "_1" * 100) + 1, many).startswith("[+(x_1_1")  # at once
     named = df.withColumn("x_1", fn.lit(1))
     with pytest.raises(RollingError, match="make it a column first"):  # is it the column, or the variable?
         name(parity, named)
