@@ -96,10 +96,8 @@ def cluster(
             timeout = "3000" if replicas else "60000"
             settings = ("--cluster-enabled", "yes", "--cluster-node-timeout", timeout, *arguments)
             server = RedisServer(directory / str(number), settings, executable=executable)
-            while server.port > 55535:  # the cluster bus listens 10000 above
-                server.port = free_port()
             stack.callback(server.stop)
-            server.start()
+            _start_in_cluster(server)
             servers.append(server)
         made = Cluster(servers[:masters], servers[masters:])
         bounds = [SLOTS * number // masters for number in range(masters + 1)]
@@ -121,6 +119,21 @@ def cluster(
             ),
         )
         yield made
+
+
+def _start_in_cluster(server: RedisServer) -> None:
+    """The cluster bus listens 10000 above, where another process may listen since."""
+    for _ in range(20):
+        while server.port > 55535:
+            server.port = free_port()
+        try:
+            server.start()
+            return
+        except RuntimeError as error:
+            if "Address already in use" not in str(error):
+                raise
+        server.port = free_port()
+    raise RuntimeError("no two ports are free, of which one is 10000 above the other")
 
 
 @contextmanager
