@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mta.encoding.packing import pack
 from mta.monoids.base import Array
 from spark_integration.aggregates.buffers import to_numpy, validity
 from spark_integration.aggregates.inputs import Input, real_numbers, whole_numbers
@@ -68,21 +70,35 @@ def _value_differences(column: pa.Array) -> Array:
             found |= differences(part)
         return found
     if pa.types.is_nested(kind):
-        items = [_comparable(item) for item in values_of(plain(column))]
+        items = [canonical(item) for item in values_of(plain(column))]
         return np.fromiter((a != b for a, b in pairwise(items)), bool, len(items) - 1)
     different = pc.not_equal(column.slice(1), column.slice(0, len(column) - 1))
     unequal: Array = to_numpy(pc.fill_null(different, False))
     return unequal
 
 
-def _comparable(value: Any) -> Any:
-    """A value that equals another one just where Spark says so."""
+def canonical(value: Any) -> Any:
+    """A plain value that equals another one of its column just where Spark says that keys are equal."""
     if isinstance(value, float):
         return "NaN" if value != value else value + 0.0
     if isinstance(value, dict):
-        return tuple((name, _comparable(item)) for name, item in value.items())
+        return [canonical(item) for item in value.values()]
     if isinstance(value, list) and value and isinstance(value[0], tuple):  # a map, whose order means nothing
-        return sorted(([_comparable(item) for item in entry] for entry in value), key=repr)
-    if isinstance(value, list):
-        return [_comparable(item) for item in value]
+        return sorted(([canonical(item) for item in entry] for entry in value), key=pack)
+    if isinstance(value, (list, tuple)):
+        return [canonical(item) for item in value]
+    if isinstance(value, Decimal):
+        return _shortest(value)
     return value
+
+
+def _shortest(value: Decimal) -> tuple[int, int]:
+    """The digits without zeros at their end, and the exponent: 1.50 equals 1.5."""
+    sign, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    number = int("".join(map(str, digits)))
+    if not number:
+        return 0, 0
+    while number % 10 == 0:
+        number, exponent = number // 10, exponent + 1
+    return -number if sign else number, exponent

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
 from hashlib import blake2b
 from typing import Any
 
@@ -15,6 +14,7 @@ import pyarrow.compute as pc
 from mta.encoding.packing import pack as pack_value
 from mta.monoids.base import Array
 from spark_integration.aggregates.inputs import Input
+from spark_integration.partition.keys import canonical
 from spark_integration.partition.plain import plain, values_of
 from spark_integration.streaming.bucket.block import DIGEST, digests_of
 
@@ -88,30 +88,3 @@ def digest_of(values: Sequence[Any]) -> bytes:
     """16 bytes that stand for a key's plain values."""
     packed = pack_value([canonical(value) for value in values])
     return blake2b(packed, digest_size=DIGEST).digest()
-
-
-def canonical(value: Any) -> Any:
-    """A plain value that equals another one of its column just where Spark says that keys are equal."""
-    if isinstance(value, float):
-        return "NaN" if value != value else value + 0.0
-    if isinstance(value, dict):
-        return [canonical(item) for item in value.values()]
-    if isinstance(value, list) and value and isinstance(value[0], tuple):  # a map, whose order means nothing
-        return sorted(([canonical(item) for item in entry] for entry in value), key=pack_value)
-    if isinstance(value, (list, tuple)):
-        return [canonical(item) for item in value]
-    if isinstance(value, Decimal):
-        return _shortest(value)
-    return value
-
-
-def _shortest(value: Decimal) -> tuple[int, int]:
-    """The digits without zeros at their end, and the exponent: 1.50 equals 1.5."""
-    sign, digits, exponent = value.as_tuple()
-    assert isinstance(exponent, int)
-    number = int("".join(map(str, digits)))
-    if not number:
-        return 0, 0
-    while number % 10 == 0:
-        number, exponent = number // 10, exponent + 1
-    return -number if sign else number, exponent
