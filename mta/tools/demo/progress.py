@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -52,7 +53,7 @@ def _of(done: int, rows: int) -> str:
 
 @contextmanager
 def _lines(console: Console, rows: int) -> Iterator[Show]:
-    said, last = time.perf_counter(), ""
+    said, last = -math.inf, ""  # the first line comes at once: a fast machine shuffles in less than QUIET
 
     def show(shuffled: int, done: int, memory: int) -> None:
         nonlocal said, last
