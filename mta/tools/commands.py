@@ -143,11 +143,10 @@ def _cells(window: Summary) -> list[str]:
 
 def _inspect(options: argparse.Namespace) -> int:
     from mta.durability.operations import inspect
-    from mta.tools.slicers import inspected, open_part
+    from mta.tools.slicers import inspected
 
     with _store(options.url) as store:
-        window = inspect(store, options.name)
-    found, slicer = inspected(window), open_part(window.summary)
+        found, slicer = inspected(inspect(store, options.name))
     if options.json:
         print_json({**asdict(found), "slicer": slicer and asdict(slicer)})
     else:

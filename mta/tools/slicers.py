@@ -47,12 +47,22 @@ def monoid_of(text: str) -> Monoid:
 
 def as_users_know(window: Summary) -> Summary:
     """With the caller's offset, and all slices."""
-    found = open_part(window)
-    elements = window.elements + (found.slices if found else 0)
+    return _with_open_part(window, _open_part(window))
+
+
+def inspected(found: Inspection) -> tuple[Inspection, Open | None]:
+    """As `as_users_know` in all versions, and what the last one of a slicer has beside its pages."""
+    monoid, slicer = found.summary.monoid, _open_part(found.summary)
+    versions = [replace(each, offset=_of_the_caller(monoid, each.offset)) for each in found.versions]
+    return replace(found, summary=_with_open_part(found.summary, slicer), versions=versions), slicer
+
+
+def _with_open_part(window: Summary, slicer: Open | None) -> Summary:
+    elements = window.elements + (slicer.slices if slicer else 0)
     return replace(window, elements=elements, offset=_of_the_caller(window.monoid, window.offset))
 
 
-def open_part(window: Summary) -> Open | None:
+def _open_part(window: Summary) -> Open | None:
     """None of what is no slicer, and of what cannot be read: `verify` says why."""
     if not (window.monoid.startswith(_SLICES) and _is_slicers(window.offset)):
         return None
@@ -67,12 +77,6 @@ def open_part(window: Summary) -> Open | None:
             )
     except (ManifestCorrupt, ManifestMismatch):
         return None
-
-
-def inspected(found: Inspection) -> Inspection:
-    monoid = found.summary.monoid
-    versions = [replace(each, offset=_of_the_caller(monoid, each.offset)) for each in found.versions]
-    return replace(found, summary=as_users_know(found.summary), versions=versions)
 
 
 def check(store: Store, name: str, report: Report) -> None:

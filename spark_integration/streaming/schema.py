@@ -40,9 +40,8 @@ class RowSchema:
 
     def __init__(self, schema: sql.StructType, zone: str, *, sensitive: bool = True) -> None:
         self.sensitive = sensitive
-        self.types = {
-            column_name(each.name, sensitive): _without_classes(each.dataType) for each in schema.fields
-        }
+        plain = sql.StructType.fromJson(_without_classes(schema.jsonValue()))
+        self.types = {column_name(each.name, sensitive): each.dataType for each in plain.fields}
         if len(self.types) < len(schema.fields):
             names = [column_name(each.name, sensitive) for each in schema.fields]
             twice = sorted({name for name in names if names.count(name) > 1})
@@ -121,39 +120,22 @@ def unpacked_types(packed: bytes) -> dict[str, sql.DataType]:
         for name, kind in pairs
     ]
     try:
-        schema = sql.StructType.fromJson(_named_no_class({"type": "struct", "fields": described}))
+        schema = sql.StructType.fromJson(_without_classes({"type": "struct", "fields": described}))
     except Exception as error:  # of Spark's parser, which expects nothing else
         raise Malformed(f"the types of columns are none: {shown(pairs)}") from error
     return {each.name: each.dataType for each in schema.fields}
 
 
-def _without_classes(kind: sql.DataType) -> sql.DataType:
-    """The type with what stands behind types that users made: what their values are to Spark."""
-    if isinstance(kind, sql.UserDefinedType):
-        return _without_classes(kind.sqlType())
-    if isinstance(kind, sql.StructType):
-        return sql.StructType(
-            [
-                sql.StructField(each.name, _without_classes(each.dataType), each.nullable, each.metadata)
-                for each in kind.fields
-            ]
-        )
-    if isinstance(kind, sql.ArrayType):
-        return sql.ArrayType(_without_classes(kind.elementType), kind.containsNull)
-    if isinstance(kind, sql.MapType):
-        key, value = _without_classes(kind.keyType), _without_classes(kind.valueType)
-        return sql.MapType(key, value, kind.valueContainsNull)
-    return kind
-
-
-def _named_no_class(described: Any) -> Any:
-    """A description of a type without those that users made: Spark would import whatever it names."""
+def _without_classes(described: Any) -> Any:
+    """The JSON of a type with what stands behind types that users made: Spark imports whatever they name."""
     if isinstance(described, dict):
         if described.get("type") == "udt":
-            return _named_no_class(described["sqlType"])
-        return {name: _named_no_class(each) for name, each in described.items()}
+            return _without_classes(described["sqlType"])
+        return {
+            name: each if name == "metadata" else _without_classes(each) for name, each in described.items()
+        }
     if isinstance(described, (list, tuple)):
-        return [_named_no_class(each) for each in described]
+        return [_without_classes(each) for each in described]
     return described
 
 

@@ -366,6 +366,17 @@ def test_a_class_that_rows_name_is_not_imported(
         unpacked_types(pack([["k", {"type": "udt", "pyClass": name}]]))
 
 
+def test_metadata_of_fields_are_the_users_own() -> None:
+    """Whatever they look like: no type is looked for in them."""
+    about = {"type": "udt", "pyClass": "this.x"}
+    inside = sql.StructType([sql.StructField("p", sql.LongType(), metadata=about)])
+    schema = sql.StructType([sql.StructField("c", inside, metadata=about)])
+    rows = RowSchema(schema, "UTC")
+    assert rows.types == {"c": inside}
+    assert unpacked_types(rows.packed) == {"c": inside}
+    assert unpacked_types(rows.packed)["c"]["p"].metadata == about  # type: ignore[index]
+
+
 def test_a_column_that_comes_back_is_of_the_type_that_rows_may_wait_with() -> None:
     without = identity(table=rows(0).drop("y")).after(identity())
     decoded = decode_identity(without.encode())
