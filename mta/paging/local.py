@@ -8,6 +8,13 @@ from mta.core.page import Page
 from mta.core.states import Run
 
 
+class NoFollower:
+    """Reads nothing ahead: all pages are in the process."""
+
+    def head_at(self, page: int) -> None:
+        pass
+
+
 class LocalPages:
     """Keeps pages as they are, in the process."""
 
@@ -31,8 +38,8 @@ class LocalPages:
     def fetch(self, wanted: Sequence[tuple[int, int]]) -> list[Page]:
         return [self._pages[key] for key in wanted]
 
-    def head_at(self, page: int) -> None:
-        pass
+    def follow(self) -> NoFollower:
+        return NoFollower()
 
     def drop_below(self, tier: int, number: int) -> None:
         for gone in range(self._dropped.get(tier, 0), number):

@@ -106,6 +106,9 @@ class StoredPages:
             found.update(self._cache.read(missing))
         return [found[name] for name in wanted]
 
+    def follow(self) -> StoredPages:
+        return self
+
     def head_at(self, page: int) -> None:
         walked = self._ahead.head_at(page)
         if walked:
