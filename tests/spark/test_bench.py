@@ -211,10 +211,9 @@ def test_a_mistake_is_one_line(arguments: list[str], says: str, tmp_path: Path) 
 
 
 def test_what_is_not_installed_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mta.cli import main as cli
-    from mta.cli import needs
+    from mta.cli import errors, main
 
-    monkeypatch.setattr(needs.importlib.util, "find_spec", lambda name: None if name == "pyspark" else name)
-    with pytest.raises(needs.NotInstalled, match=r"pip install 'mta-windows\[spark\]'"):
-        needs.need("spark", "pyspark")
-    assert needs.NotInstalled in cli._mistakes()
+    monkeypatch.setattr(errors.importlib.util, "find_spec", lambda name: None if name == "pyspark" else name)
+    with pytest.raises(errors.NotInstalled, match=r"pip install 'mta-windows\[spark\]'"):
+        errors.need("spark", "pyspark")
+    assert issubclass(errors.NotInstalled, main._mistakes())

@@ -12,7 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
-from mta.cli.named_store import named_store
+from mta.cli.options import named_store
 from mta.lab.bench.measure import load_average, machine, versions
 from mta.lab.bench.report import FORMAT, Section, show
 from mta.lab.bench.servers import redis_server

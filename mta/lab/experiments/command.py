@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mta.cli.needs import NotInstalled, need
+from mta.cli.errors import NotInstalled, need
 from mta.cli.options import count, directory_with, size
 
 #: What `mta experiment all` goes by.
