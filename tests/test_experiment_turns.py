@@ -10,9 +10,10 @@ from matplotlib import pyplot
 
 from mta import AmortizedMTA, LogMTA, monoids, policies
 from mta.baselines import DABA, FunctionalOkasaki, ImperativeOkasaki, Recalculate, TwoStacks
+from mta.lab import turns as rounds
 from mta.lab.bench.engine import calls
 from mta.lab.bench.engine import policies as programmed
-from mta.lab.experiments import plots, rounds
+from mta.lab.experiments import plots
 from mta.lab.experiments.operators import OPERATORS
 from mta.lab.experiments.paper import complexity
 from mta.lab.experiments.paper.bulk_evict import EXPERIMENT as BULK_EVICT
@@ -20,7 +21,7 @@ from mta.lab.experiments.paper.contenders import CONTENDERS as PAPERS
 from mta.lab.experiments.paper.dimensions import PUSHES, SIZE, TURNS
 from mta.lab.experiments.paper.turns import Same, Turn, pushes_of
 from mta.lab.experiments.paper.turns import take_turns as push_in_turns
-from mta.lab.experiments.rounds import Rounds, rounds_within, take_turns
+from mta.lab.turns import Rounds, rounds_within, take_turns
 
 
 class Counted:

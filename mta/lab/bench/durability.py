@@ -14,11 +14,11 @@ import numpy as np
 from rich.console import Console
 
 from mta import AmortizedMTA, monoids, policies
-from mta.lab.bench.contents import discard, discarded
-from mta.lab.bench.measure import Timings, interleaved
 from mta.lab.bench.report import Section
-from mta.lab.bench.runner import run_sections
 from mta.lab.bench.setting import Setting
+from mta.lab.contents import discard, discarded
+from mta.lab.harness import run_sections
+from mta.lab.measure import Timings, interleaved
 from mta.window import MonoidTreeAggregator
 from stores import CountingStore, Store
 

@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from mta.lab.experiments.process import PROGRESS, RESULT
 from mta.lab.experiments.registry import experiment
+from mta.lab.own_process import PROGRESS, RESULT
 from mta.process_memory import memory_figure
 
 #: Seconds between two looks whether the command is still there.

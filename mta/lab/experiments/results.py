@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from mta.lab.bench.measure import PACKAGES, machine, versions
 from mta.lab.experiments.experiment import Case, Exhibit, Experiment, Record, Scale
 from mta.lab.experiments.plots import typeset
-from mta.lab.experiments.process import FAILED
+from mta.lab.measure import PACKAGES, machine, versions
+from mta.lab.own_process import FAILED
 
 FORMAT = 1
 QUICK = "Quick: tiny sizes, only to see that everything runs. The figures mean nothing."

@@ -12,9 +12,9 @@ from rich.console import Console
 
 from mta.lab.experiments.experiment import Case, Experiment, Record, Scale, text_of
 from mta.lab.experiments.page import write_page
-from mta.lab.experiments.process import FINISHED
 from mta.lab.experiments.registry import ENTRIES
 from mta.lab.experiments.results import Results
+from mta.lab.own_process import FINISHED
 from mta.lab.signals import terminable
 
 STYLES = {FINISHED: "green", "too slow": "yellow"}

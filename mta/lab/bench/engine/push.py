@@ -11,10 +11,10 @@ import numpy as np
 
 from mta import AmortizedMTA, LogMTA, monoids, policies
 from mta.baselines import DABA, ReactiveAggregator, TwoStacks
-from mta.lab.bench.contents import discarded
-from mta.lab.bench.measure import Timings, timed, uncollected
 from mta.lab.bench.report import Section
 from mta.lab.bench.setting import Setting
+from mta.lab.contents import discarded
+from mta.lab.measure import Timings, timed, uncollected
 from mta.monoids.base import Monoid
 from mta.window import MonoidTreeAggregator
 

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from mta.lab.bench.engine import calls, eviction, memory, policies, push, slide
-from mta.lab.bench.runner import Measure, run_sections
+from mta.lab.harness import Measure, run_sections
 
 SECTIONS: dict[str, Measure] = {
     "slide": slide.measure,

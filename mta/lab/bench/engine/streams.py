@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from mta.lab.bench.measure import Timings, interleaved, uncollected
+from mta.lab.measure import Timings, interleaved, uncollected
 
 #: What is done with a window and some elements of the stream.
 Work = Callable[[Any, Sequence[Any]], None]

@@ -18,11 +18,11 @@ import numpy as np
 import pyarrow as pa
 from rich.console import Console
 
-from mta.lab.bench.measure import load_average, versions
 from mta.lab.bench.report import Section
-from mta.lab.bench.runner import run_sections
 from mta.lab.bench.setting import Setting
 from mta.lab.bench.spark import jobs
+from mta.lab.harness import run_sections
+from mta.lab.measure import load_average, versions
 from mta.lab.processes import forget_peaks, peaks_of_children
 from spark_integration.aggregates.buffers import from_numpy
 

@@ -15,7 +15,7 @@ from mta.baselines import (
     TwoStacks,
 )
 from mta.lab.experiments.operators import OPERATORS
-from mta.lab.experiments.rounds import Anew, Rounds
+from mta.lab.turns import Anew, Rounds
 
 
 class Contender(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mta.lab.bench.measure import timed, turn_by_turn, uncollected
+from mta.lab.measure import timed, turn_by_turn, uncollected
 
 
 class Turn(NamedTuple):

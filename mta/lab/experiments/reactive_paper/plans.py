@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from mta.baselines import BaseIntervals, ReactiveAggregator, Recalculate
 from mta.lab.experiments.experiment import Case, Row, Tell
 from mta.lab.experiments.operators import OPERATORS, elements_of
-from mta.lab.experiments.rounds import Anew, Rounds, take_turns
+from mta.lab.turns import Anew, Rounds, take_turns
 
 #: The paper's ISS computes the aggregate of the window anew; its AW is B-Int, of Arasu and Widom.
 TITLES = {"iss": "Recalculate", "ra": "Reactive Aggregator", "aw": "B-Int"}

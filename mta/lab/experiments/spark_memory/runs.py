@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mta.lab.bench.servers import redis_server
 from mta.lab.experiments.spark_memory.one_run import Case
 from mta.lab.processes import Peaks, end_all, peaks
+from mta.lab.servers import redis_server
 from mta.lab.signals import terminable
 
 #: How a run can end.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import cycle, islice
 from typing import Any
 
-from mta.lab.bench.measure import turn_by_turn, uncollected
+from mta.lab.measure import turn_by_turn, uncollected
 
 #: Turns that each window has.
 TURNS = 5
