@@ -15,7 +15,7 @@ from rich.console import Console
 from mta.cli.options import named_store
 from mta.lab.bench.report import FORMAT, Section, show
 from mta.lab.bench.setting import Setting
-from mta.lab.measure import load_average, machine, versions
+from mta.lab.machine import load_average, machine, versions
 from mta.lab.servers import redis_server
 from stores import open_store
 

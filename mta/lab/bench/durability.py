@@ -18,7 +18,7 @@ from mta.lab.bench.report import Section
 from mta.lab.bench.setting import Setting
 from mta.lab.contents import discard, discarded
 from mta.lab.harness import run_sections
-from mta.lab.measure import Timings, interleaved
+from mta.lab.turns import Timings, interleaved
 from mta.window import MonoidTreeAggregator
 from stores import CountingStore, Store
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from mta.lab.experiments.experiment import Case, Exhibit, Experiment, Record, Scale
 from mta.lab.experiments.plots import typeset
-from mta.lab.measure import PACKAGES, machine, versions
+from mta.lab.machine import PACKAGES, machine, versions
 from mta.lab.own_process import FAILED
 
 FORMAT = 1

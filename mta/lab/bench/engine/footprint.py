@@ -11,7 +11,7 @@ import numpy as np
 
 from mta import AmortizedMTA, monoids, policies
 from mta.lab.contents import contents, discarded
-from mta.lab.measure import peak_resident, resident
+from mta.lab.machine import peak_resident, resident
 from stores import open_store
 
 BATCH = 1 << 16

@@ -15,7 +15,7 @@ from mta.lab.bench.engine import rivals
 from mta.lab.bench.report import Section
 from mta.lab.bench.setting import Setting
 from mta.lab.contents import discarded
-from mta.lab.measure import Timings, interleaved
+from mta.lab.turns import Timings, interleaved
 from mta.monoids.base import Array, Monoid
 from mta.window import MonoidTreeAggregator
 

@@ -15,7 +15,7 @@ from mta.lab.experiments.daba_paper.contenders import CONTENDERS, window_of
 from mta.lab.experiments.daba_paper.latency_figures import Summaries, series_of, table
 from mta.lab.experiments.experiment import Case, Exhibit, Experiment, Record, Row, Scale, Tell
 from mta.lab.experiments.operators import OPERATORS, elements_of
-from mta.lab.measure import uncollected
+from mta.lab.turns import uncollected
 from mta.monoids.base import Array
 
 WHICH = ("sum", "max", "argmax", "mincount", "mean", "stddev", "gmean", "bloom")

@@ -14,8 +14,8 @@ from mta import AmortizedMTA, monoids, policies
 from mta.lab.contents import discarded
 from mta.lab.experiments import plots
 from mta.lab.experiments.experiment import Case, Exhibit, Experiment, Record, Row, Scale, Tell
-from mta.lab.measure import Timings, interleaved
 from mta.lab.servers import redis_server
+from mta.lab.turns import Timings, interleaved
 from mta.monoids.base import Array
 from mta.window import MonoidTreeAggregator
 from stores import LatencyStore, Store, open_store

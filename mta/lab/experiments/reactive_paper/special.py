@@ -11,7 +11,7 @@ from mta.baselines import ReactiveAggregator
 from mta.lab.experiments.experiment import Case, Row, Tell
 from mta.lab.experiments.operators import OPERATORS, elements_of
 from mta.lab.experiments.reactive_paper.plans import QUICK, powers, window_of
-from mta.lab.measure import resident
+from mta.lab.machine import resident
 from mta.lab.turns import Rounds
 
 RESIZING, RESIDENT = "figure-9", "figure-12"

@@ -17,7 +17,7 @@ from mta.lab.contents import contents, discarded
 from mta.lab.experiments.experiment import Row
 from mta.lab.experiments.paper.contenders import store_of
 from mta.lab.experiments.rivals.values import values_of
-from mta.lab.measure import resident
+from mta.lab.machine import resident
 
 #: What a contender measures, of a number of rows and of a window.
 Measure = Callable[..., Row]
