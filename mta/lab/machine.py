@@ -6,6 +6,7 @@ import os
 import platform
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -51,12 +52,21 @@ def machine() -> dict[str, Any]:
     }
 
 
+def provenance(packages: Sequence[str] = ()) -> dict[str, Any]:
+    """The time, the machine and the versions of packages, which results are kept with."""
+    return {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": machine(),
+        "versions": versions((*PACKAGES, *packages)),
+    }
+
+
 def load_average() -> float | None:
     """How many processes wanted to run in the last five minutes: more than there are cores is a noisy run."""
     return round(os.getloadavg()[1], 2) if hasattr(os, "getloadavg") else None
 
 
-def versions(packages: Sequence[str] = PACKAGES) -> dict[str, str | None]:
+def versions(packages: Sequence[str]) -> dict[str, str | None]:
     found: dict[str, str | None] = {}
     for package in packages:
         try:

@@ -42,7 +42,7 @@ def rotated(names: Iterable[str], turn: int) -> list[str]:
 
 
 def back_and_forth(names: Iterable[str], turn: int) -> list[str]:
-    """The names in the order of a turn: backwards in every other one, so that no name always follows the same."""
+    """The names in the order of a turn: every other turn goes backwards."""
     names = list(names)
     return names[::-1] if turn % 2 else names
 

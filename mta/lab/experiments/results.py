@@ -6,13 +6,12 @@ import csv
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from mta.lab.experiments.experiment import Case, Exhibit, Experiment, Record, Scale
 from mta.lab.experiments.plots import typeset
-from mta.lab.machine import PACKAGES, machine, versions
+from mta.lab.machine import provenance
 from mta.lab.own_process import FAILED
 
 FORMAT = 1
@@ -33,9 +32,7 @@ class Results:
             "experiment": experiment.name,
             "quick": scale.quick,
             "paper": scale.paper,
-            "started": datetime.now(UTC).isoformat(timespec="seconds"),
-            "machine": machine(),
-            "versions": versions((*PACKAGES, *experiment.told)),
+            **provenance(experiment.told),
             "runs": [],
         }
 

@@ -9,8 +9,8 @@ from typing import Any
 from mta import AmortizedMTA, LogMTA, monoids
 from mta.baselines import DABA
 from mta.lab.bench.report import Section
-from mta.lab.bench.setting import Setting
 from mta.lab.contents import discarded
+from mta.lab.harness import Setting
 from mta.lab.turns import side_by_side
 
 #: Elements at a stretch: a whole page, so that each stretch has its share of one.

@@ -12,8 +12,8 @@ import numpy as np
 from mta import AmortizedMTA, LogMTA, monoids, policies
 from mta.baselines import DABA, ReactiveAggregator, TwoStacks
 from mta.lab.bench.report import Section
-from mta.lab.bench.setting import Setting
 from mta.lab.contents import discarded
+from mta.lab.harness import Setting
 from mta.lab.turns import Timings, push_all, rotated, timed, uncollected
 from mta.monoids.base import Monoid
 from mta.window import MonoidTreeAggregator

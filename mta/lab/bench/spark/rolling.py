@@ -19,9 +19,8 @@ import pyarrow as pa
 from rich.console import Console
 
 from mta.lab.bench.report import Section
-from mta.lab.bench.setting import Setting
 from mta.lab.bench.spark import jobs
-from mta.lab.harness import run_sections
+from mta.lab.harness import Setting, run_benchmark
 from mta.lab.machine import load_average, versions
 from mta.lab.processes import forget_peaks, peaks_of_children
 from mta.lab.turns import back_and_forth
@@ -62,7 +61,9 @@ def run(
         _Bench(*size, rounds, Path(directory)) as bench,
     ):
         measures = (bench.of_constants, bench.of_spark)
-        return run_sections("spark", measures, quick=quick, redis_url=redis_url, json_file=json_file, out=out)
+        return run_benchmark(
+            "spark", measures, quick=quick, redis_url=redis_url, json_file=json_file, out=out
+        )
 
 
 class _Bench:
