@@ -12,7 +12,7 @@ from typing import Any
 from mta.lab.experiments.experiment import Case, Exhibit, Experiment, Record, Scale
 from mta.lab.experiments.plots import typeset
 from mta.lab.machine import provenance
-from mta.lab.own_process import FAILED
+from mta.lab.own_process import FAILED, write_json
 
 FORMAT = 1
 QUICK = "Quick: tiny sizes, only to see that everything runs. The figures mean nothing."
@@ -84,9 +84,7 @@ class Results:
 
     def add(self, record: Record) -> None:
         self.records.append(record)
-        beside = self.file.with_suffix(".tmp")
-        beside.write_text(json.dumps(self.content, indent=1) + "\n")
-        beside.replace(self.file)
+        write_json(self.file, self.content, indent=1)
 
     def write(self) -> list[Path]:
         """Writes the CSV file and the figures, and returns the files."""
