@@ -5,8 +5,8 @@ from __future__ import annotations
 import bisect
 import math
 import random
-from types import SimpleNamespace
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -19,6 +19,13 @@ from mta.core.states import NOTHING, layout_of
 from mta.paging.local import LocalPages
 
 SIZES = (2, 4, 8)
+
+
+class Viewer:
+    """A view, as far as its log asks."""
+
+    def __init__(self, head: int) -> None:
+        self.head = head
 
 
 class Grown:
@@ -136,8 +143,8 @@ def test_how_it_grew_does_not_matter(page_size: int, sizes: list[int], others: l
 def test_dropping_keeps_what_is_needed(page_size: int) -> None:
     for head in range(0, 200, 7):
         grown = Grown(page_size, [200])
-        view = SimpleNamespace(head=head)
-        grown.log.views = [lambda: view]
+        view = Viewer(head)
+        grown.log.views = [ref(view)]
         grown.log.drop_behind_views()
         for start in range(head, 201, 3):
             assert grown.log.fold(start, 200) == ("".join(grown.items[start:]) or NOTHING)
