@@ -17,8 +17,8 @@ from typing import Protocol
 from mta.core.page import Page
 from mta.errors import WindowError
 from mta.paging.background import Lane
-from mta.paging.keys import PageId
-from mta.paging.shelf import Sending, Shelf
+from mta.paging.page_names import PageId
+from mta.paging.page_reader import Sending, Shelf
 from stores import StoreError
 
 #: Youngest full pages that are kept back, so that a window which fits in them never touches the store.

@@ -13,10 +13,10 @@ from contextlib import suppress
 
 from mta.core.page import Page
 from mta.errors import WindowError
-from mta.paging.ahead import ReadAhead
 from mta.paging.background import Lane
-from mta.paging.keys import Behind, PageId
-from mta.paging.shelf import Shelf
+from mta.paging.page_names import Behind, PageId
+from mta.paging.page_reader import Shelf
+from mta.paging.read_ahead import ReadAhead
 from stores import StoreError
 
 #: Pages that are kept, beside those that are read ahead.

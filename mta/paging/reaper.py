@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from mta.paging.background import Lane
-from mta.paging.keys import Behind, PageId
+from mta.paging.page_names import Behind, PageId
+from mta.paging.page_reader import Shelf
 from mta.paging.ranges import without
-from mta.paging.shelf import Shelf
 from stores import StoreError
 
 #: Pages behind the head are deleted once so many have come together.

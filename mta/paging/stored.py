@@ -11,14 +11,14 @@ from typing import Protocol
 
 from mta.core.page import Page
 from mta.core.states import Layout, Run
-from mta.paging.ahead import ReadAhead
 from mta.paging.background import Lane, pool_of
 from mta.paging.bounds import AS_IS, Bounds
 from mta.paging.buffer import Buffer, worth_a_call
 from mta.paging.cache import Cache
-from mta.paging.keys import Behind, Keys, PageId
+from mta.paging.page_names import Behind, Keys, PageId
+from mta.paging.page_reader import Shelf
+from mta.paging.read_ahead import ReadAhead
 from mta.paging.reaper import Reaper
-from mta.paging.shelf import Shelf
 from stores import Store
 
 

@@ -10,7 +10,7 @@ from mta import monoids
 from mta.core.page import Page
 from mta.core.states import layout_of
 from mta.paging.background import Lane, pool_of
-from mta.paging.shelf import Shelf
+from mta.paging.page_reader import Shelf
 from stores import Store
 from stores.base import page_prefix
 

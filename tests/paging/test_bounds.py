@@ -8,9 +8,9 @@ import pytest
 from paging.parts import SIZE, OneWriter, Recorder, lane_of, page, shelf_of
 
 from mta import AmortizedMTA, LogMTA, monoids, policies
-from mta.paging.ahead import ReadAhead
 from mta.paging.bounds import Bounds
 from mta.paging.buffer import Buffer
+from mta.paging.read_ahead import ReadAhead
 from stores import CountingStore, open_store
 
 

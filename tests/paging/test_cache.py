@@ -9,11 +9,11 @@ import pytest
 from paging.parts import SHIFT, lane_of, page, same, shelf_of
 
 from mta.errors import PagesLost
-from mta.paging.ahead import MOST_SMALL, ReadAhead
 from mta.paging.background import Lane, Pool
 from mta.paging.cache import CACHED, Cache
-from mta.paging.keys import Behind
-from mta.paging.shelf import Sending
+from mta.paging.page_names import Behind
+from mta.paging.page_reader import Sending
+from mta.paging.read_ahead import MOST_SMALL, ReadAhead
 from stores import StoreUnavailable, WrapperStore, open_store
 from stores.testing import CountingStore, FaultyStore
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mta import AmortizedMTA, LogMTA, monoids
-from mta.paging.ahead import FURTHER, LEAST, MOST_SMALL, ReadAhead
+from mta.paging.read_ahead import FURTHER, LEAST, MOST_SMALL, ReadAhead
 from mta.paging.stored import StoredPages
 from mta.policies import CountWindow
 from stores import Store, WrapperStore, open_store

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from paging.parts import OneWriter, lane_of, page, shelf_of
 
-from mta.paging.keys import Behind
+from mta.paging.page_names import Behind
+from mta.paging.page_reader import Sending
 from mta.paging.reaper import DELETE_AT_LEAST, Reaper
-from mta.paging.shelf import Sending
 from stores import StoreUnavailable, open_store, pages_of, parse_page_key
 from stores.testing import CountingStore, FaultyStore
 

@@ -9,7 +9,7 @@ from mta.core.page import Page
 from mta.core.states import Layout
 from mta.errors import PagesLost
 from mta.paging.codec import decode_page, encode_page
-from mta.paging.keys import Keys, PageId
+from mta.paging.page_names import Keys, PageId
 from stores import Store, page_key
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from mta.paging.keys import PageId
+from mta.paging.page_names import PageId
 
 #: The head walks if it goes on by at most so many pages of leaves, or by as many as the last time.
 STRIDE = 4
