@@ -1,7 +1,7 @@
-"""Which functions of ours a call runs through, and in how many modules they are, as `sys.setprofile` sees them.
+"""The functions of the library that a call runs through, as `sys.setprofile` sees them.
 
-Run as a script, it prints for a few calls over Redis how many functions each of them runs through; with the
-name of a call, which functions those are:
+Run as a script, it prints how many functions, and of how many modules, a few calls of a window over Redis run
+through; with the name of a call also which:
 
     PYTHONPATH=.:tests python tests/functions_called.py [push fill enter restore]
 """
@@ -25,7 +25,7 @@ SIZE, PAGES = 16, 40
 
 
 def functions_called(call: Callable[[], Any]) -> Counter[tuple[str, str]]:
-    """File and name of each function of ours that runs in this thread during a call, and how often it runs."""
+    """File and name of each function that runs in this thread during a call, and how often it runs."""
     seen: Counter[tuple[str, str]] = Counter()
 
     def profile(frame: Any, event: str, _: Any) -> None:
@@ -45,9 +45,9 @@ def functions_called(call: Callable[[], Any]) -> Counter[tuple[str, str]]:
 
 
 def calls_of_a_window(url: str) -> dict[str, list[Counter[tuple[str, str]]]]:
-    """The functions of each push into a window that walks over a store, by what the push does, and of `restore`.
+    """The functions of each push into a window that walks, by what the push does, and of `restore`.
 
-    `push` neither fills a page nor enters one, `fill` fills one, `enter` has the head enter one.
+    `push` neither fills a page nor enters one, `fill` fills one, under `enter` the head enters one.
     """
     found: dict[str, list[Counter[tuple[str, str]]]] = {"push": [], "fill": [], "enter": []}
     count = PAGES * SIZE + SIZE // 2

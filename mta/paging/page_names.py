@@ -1,4 +1,4 @@
-"""Which pages there are, and what their keys are: what buffer, cache and reaper have in common."""
+"""The names that pages have in a window, and the keys that they have in its store."""
 
 from __future__ import annotations
 
@@ -7,50 +7,37 @@ from typing import Protocol, TypeAlias
 #: tier and number of a page
 PageId: TypeAlias = tuple[int, int]
 
+#: for each tier the number of the first page that is not behind every head; 0 for tiers that are not in it
+FirstPages: TypeAlias = dict[int, int]
 
-class Keys(Protocol):
-    """Which keys the pages of a window have in its store, as its writer knows."""
+
+class PageKeys(Protocol):
+    """The keys of a window's pages: of one version, or of all that a writer has written."""
+
+    def prefix(self, tier: int, number: int) -> str:
+        """The prefix of a page's key, which names the window, the epoch that wrote the page, and the tier."""
+
+    def check_hold(self) -> None:
+        """Raises an error if a page may be missing because another writer took the window over."""
+
+
+class WriterKeys(PageKeys, Protocol):
+    """The keys that a writer gives to pages, and the keys that must stay."""
 
     def claim(self) -> None:
         """Takes epochs to write under, unless this writer has some."""
-
-    def prefix(self, tier: int, number: int) -> str: ...
 
     def can_withdraw(self) -> bool:
         """Whether there is an epoch left to withdraw to."""
 
     def withdraw(self, tail: int) -> None:
-        """Pages that end behind `tail` have other keys from now on than they had."""
+        """Gives other keys to the pages that end behind `tail`: the keys that they had may be in use."""
 
     def prefixes(self, tier: int, pages: range) -> list[tuple[str, range]]:
-        """The prefixes that pages of a tier have, with the range of each."""
+        """The prefixes of the keys of some pages of a tier, each with its range of pages."""
 
     def needed(self, tier: int) -> list[tuple[str, range]]:
-        """The pages of a tier that versions name: those that are retained, and those that may be."""
-
-    def check_hold(self) -> None:
-        """Raises Fenced if another writer has taken the window over."""
+        """The pages of a tier that versions name: the retained versions, and those that may be committed."""
 
     def knows_root(self) -> bool:
-        """Whether the root is as this writer left it: nobody took over, and no commit is in doubt."""
-
-
-class Behind:
-    """The pages that are behind the head: those of a tier before a number, which only grows."""
-
-    def __init__(self) -> None:
-        self._first: dict[int, int] = {}
-
-    def first(self, tier: int) -> int:
-        """The first page of a tier that is not behind the head."""
-        return self._first.get(tier, 0)
-
-    def __contains__(self, name: PageId) -> bool:
-        return name[1] < self._first.get(name[0], 0)
-
-    def move(self, tier: int, number: int) -> bool:
-        """Takes the pages of a tier before a number in; whether that was news."""
-        if number <= self._first.get(tier, 0):
-            return False
-        self._first[tier] = number
-        return True
+        """Whether the root is the last one that this writer left, and no commit of it is in doubt."""
