@@ -1,8 +1,8 @@
 """The window that users hold: takes elements in, asks the policy, gives results, is made durable and closed.
 
 It composes a tree (`mta.core`), what checks its input (`mta.admission`), and, with a store, what keeps it
-there (`mta.keeper`). Each call first finds out all that it comes to, while nothing changes, and then has the
-tree commit it.
+there (`mta.stored_window`). Each call first finds out all that it comes to, while nothing changes, and then
+has the tree commit it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from mta.durability.snapshots import INLINE, check_matches
 from mta.encoding.packing import unpack
 from mta.errors import WindowError
 from mta.inputs import lower_of
-from mta.keeper import Keeper
 from mta.monoids.base import Monoid
 from mta.paging.local import LocalPages
 from mta.policies import Policy
+from mta.stored_window import Keeper
 from mta.turns import CLOSED, FORKED, TakesTurns, in_turn
 from stores import Store
 

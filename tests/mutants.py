@@ -59,10 +59,10 @@ TESTS: dict[str, tuple[str, ...]] = {
         for part in ("buffer", "cache", "reaper")
     },
     **dict.fromkeys(
-        ("paging/stored", "paging/shelf", "paging/keys"),
+        ("paging/stored", "paging/page_reader", "paging/page_names"),
         (*ENGINE, *DURABILITY, "tests/mta/test_faults.py"),
     ),
-    "paging/ahead": ("tests/paging/test_read_ahead.py",),
+    "paging/read_ahead": ("tests/paging/test_read_ahead.py",),
     **dict.fromkeys(
         tuple(f"durability/{part}" for part in ("ownership", "writer", "snapshots", "coding")), DURABILITY
     ),

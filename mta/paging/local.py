@@ -1,4 +1,4 @@
-"""Pages of a window without a store: the paper's Mem. LMTA and Mem. AMTA."""
+"""Pages of a log without a store: the paper's Mem. LMTA and Mem. AMTA."""
 
 from __future__ import annotations
 
