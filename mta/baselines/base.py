@@ -12,11 +12,9 @@ from mta.core.limits import Limits
 from mta.core.states import result_array
 from mta.errors import EmptyWindowError, OutOfOrderError
 from mta.inputs import batch_rows, lift_of, lower_of, row_of
+from mta.kinds import UNKNOWN
 from mta.monoids.base import Monoid
 from mta.policies import Policy
-
-#: The aggregate of the window has to be found out.
-UNKNOWN: Any = type("Unknown", (), {"__repr__": lambda _: "UNKNOWN", "__slots__": ()})()
 
 
 class Baseline(ABC):

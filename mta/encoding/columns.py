@@ -13,7 +13,7 @@ import numpy as np
 
 from mta.encoding import packing
 from mta.encoding.untrusted import Malformed, fields, shown, whole
-from mta.monoids.columns import Array
+from mta.kinds import Array
 from mta.numbers.wide import is_wide, plain_list
 
 #: kind, parameters, and the bytes

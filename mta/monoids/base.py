@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from mta.monoids.columns import Array, Columns, alike, column_of, joined, number, numeric_column, scan
+from mta.kinds import Array, Columns
+from mta.monoids.columns import alike, column_of, joined, number, numeric_column, scan
 from mta.numbers.wide import as_objects, is_wide, plain_list
 from mta.owned import own
 

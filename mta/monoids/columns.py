@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from mta.kinds import Array as Array  # paging imports it from here
+from mta.kinds import Columns
 from mta.numbers.wide import as_objects, widened
-
-Array: TypeAlias = npt.NDArray[Any]
-Columns: TypeAlias = tuple[Array, ...]
 
 
 def scan(combine: Any, states: Columns) -> Columns:

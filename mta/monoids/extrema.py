@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from mta.kinds import Array, Columns
 from mta.monoids.base import ColumnarMonoid
-from mta.monoids.columns import Array, Columns, aligned, check_numbers, number, numeric_column
+from mta.monoids.columns import aligned, check_numbers, number, numeric_column
 from mta.monoids.values import plain, plain_column
 from mta.owned import own
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from operator import itemgetter
 from typing import Any
 
+from mta.kinds import Columns
 from mta.monoids.base import LOST, ColumnarMonoid, Monoid, all_required
-from mta.monoids.columns import Columns
 from mta.monoids.ufuncs import Count
 from mta.monoids.values import unwrapped
 from mta.owned import own

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from mta.functions import check_name, described
+from mta.kinds import Columns
 from mta.monoids.base import Monoid, required
-from mta.monoids.columns import Columns
 from mta.monoids.ufuncs import SCALAR, UfuncMonoid, call_ufunc, quiet, settled
 from mta.monoids.values import unwrapped
 from mta.owned import own

@@ -15,8 +15,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mta.kinds import Columns
 from mta.monoids.base import ColumnarMonoid, Monoid
-from mta.monoids.columns import Columns
 
 #: whether two states, or two results, are the same but for rounding
 Close: TypeAlias = Callable[[Any, Any], bool]

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from mta.kinds import Array, Columns
 from mta.monoids.base import LOST, ColumnarMonoid
-from mta.monoids.columns import Array, Columns, check_numbers, is_finite, numeric_column
+from mta.monoids.columns import check_numbers, is_finite, numeric_column
 from mta.monoids.ufuncs import Sum, quiet
 from mta.numbers.wide import ratios
 

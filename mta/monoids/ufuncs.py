@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from mta.kinds import Array, Columns
 from mta.monoids.base import LOST, ColumnarMonoid
-from mta.monoids.columns import Array, Columns, alike, check_numbers, column_of, is_finite
+from mta.monoids.columns import alike, check_numbers, column_of, is_finite
 from mta.numbers.wide import added, as_objects, is_wide, narrowed, plain_list, running, total
 
 _WORD = 2**63

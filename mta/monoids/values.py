@@ -8,18 +8,19 @@ from typing import Any
 
 import numpy as np
 
+from mta.kinds import Array
 from mta.monoids.base import Monoid, required
-from mta.monoids.columns import Array, column_of, number, numeric_column, refuse_time_types
+from mta.monoids.columns import column_of, number, numeric_column, refuse_time_types
 from mta.owned import own
 
-#: missing values that other libraries use; matched by name so that none of them has to be imported
-_MISSING = frozenset({"NAType", "NaTType", "MaskedConstant"})
+#: types of missing values of other libraries, by name so that none of these has to be imported
+MISSING_TYPES = frozenset({"NAType", "NaTType", "MaskedConstant"})
 
 
 def plain(value: Any, monoid: Any) -> Any:
     """Any value as plain Python, a NumPy scalar without its wrapping; refuses what stands for no value."""
     value = unwrapped(value, monoid)
-    if value is None or type(value).__name__ in _MISSING:
+    if value is None or type(value).__name__ in MISSING_TYPES:
         raise TypeError(
             f"{monoid!r} got {value!r}; drop or replace missing values before they enter a window"
         )

@@ -11,9 +11,8 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from mta.kinds import Array
 
 #: An entry is high * 2^64 + low.
 WIDE = np.dtype([("high", np.int64), ("low", np.uint64)])

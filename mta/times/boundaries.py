@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mta.monoids.columns import Array
+from mta.kinds import Array
 from mta.times.cuts import Side, comparable_column
 
 #: Fewer cuts than this are searched one by one.

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from mta.monoids.columns import Array
+from mta.kinds import Array
 
 #: which of equal times a cut leaves on its left, as NumPy's searchsorted has it: with an open start ("right")
 #: a time is kept if it is after the cut, with a closed one ("left") if it is not before
