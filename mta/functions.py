@@ -42,11 +42,6 @@ def described(function: Any) -> str:
     return f"{name} #{hashlib.blake2b(parts.encode(), digest_size=4).hexdigest()}" if parts else name
 
 
-def check_name(owner: str, name: Any) -> None:
-    if name is not None and (not isinstance(name, str) or not name):
-        raise TypeError(f"{owner}(name=...) takes a str that is not empty, got {name!r}")
-
-
 def _traits(value: Any, seen: set[int]) -> Iterator[str]:
     """What tells a function from another: nothing that has an address, or that may change as it runs."""
     if id(value) in seen:

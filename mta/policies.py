@@ -16,10 +16,11 @@ from typing import Any, Literal
 import numpy as np
 
 from mta.core.limits import Limits, OfRest, Predicate
-from mta.functions import check_name, described
+from mta.functions import described
 from mta.monoids.base import ColumnarMonoid, Monoid
 from mta.monoids.fields import Fields
 from mta.monoids.runs import LongestIncreasingRun
+from mta.options import check_name, whole_number
 from mta.owned import shown
 
 
@@ -64,11 +65,9 @@ class CountWindow(Policy):
     """
 
     def __init__(self, n: int) -> None:
-        if isinstance(n, bool) or not hasattr(n, "__index__"):
-            raise TypeError(f"CountWindow takes a whole number of elements, got {n!r}")
-        if n < 1:
+        self.n = whole_number(n, "CountWindow takes a whole number of elements")
+        if self.n < 1:
             raise ValueError(f"CountWindow must keep at least 1 element, got {n}")
-        self.n = int(n.__index__())
 
     def limits(self) -> Limits:
         return Limits(count=self.n)

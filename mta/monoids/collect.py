@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mta.kinds import Packed, Result, Row, State
 from mta.monoids.values import ValueMonoid
 from mta.owned import own_list
 
@@ -22,18 +23,18 @@ class Concat(ValueMonoid):
     identity = ""
     grows = invertible = True
 
-    def check_row(self, row: Any) -> Any:
+    def check_row(self, row: Row) -> Row:
         if not isinstance(row, str):
             raise TypeError(f"{self!r} takes str, got {row!r} of type {type(row).__name__}")
         return str(row)
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         return older + younger
 
-    def without(self, state: Any, older: Any) -> Any:
+    def without(self, state: State, older: State) -> State:
         return state[len(older) :]
 
-    def unpack(self, packed: Any) -> Any:
+    def unpack(self, packed: Packed) -> State:
         return _of_type(str, packed, self)
 
 
@@ -49,19 +50,19 @@ class Collect(ValueMonoid):
     identity = ()
     grows = invertible = True
 
-    def lift_row(self, row: Any) -> Any:
+    def lift_row(self, row: Row) -> State:
         return (row,)
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         return older + younger
 
-    def without(self, state: Any, older: Any) -> Any:
+    def without(self, state: State, older: State) -> State:
         return state[len(older) :]
 
-    def lower(self, state: Any) -> Any:
+    def lower(self, state: State) -> Result:
         return own_list(state)
 
-    def unpack(self, packed: Any) -> Any:
+    def unpack(self, packed: Packed) -> State:
         return _of_type(tuple, packed, self)
 
 
@@ -77,7 +78,7 @@ class CollectDistinct(ValueMonoid):
     identity: frozenset[Any] = frozenset()
     commutes = grows = True
 
-    def check_row(self, row: Any) -> Any:
+    def check_row(self, row: Row) -> Row:
         row = super().check_row(row)
         try:
             hash(row)
@@ -88,16 +89,16 @@ class CollectDistinct(ValueMonoid):
             ) from None
         return row
 
-    def lift_row(self, row: Any) -> Any:
+    def lift_row(self, row: Row) -> State:
         return frozenset((row,))
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         return older | younger
 
-    def lower(self, state: Any) -> Any:
+    def lower(self, state: State) -> Result:
         return set(own_list(state))
 
-    def unpack(self, packed: Any) -> Any:
+    def unpack(self, packed: Packed) -> State:
         return _of_type(frozenset, packed, self)
 
 
@@ -109,11 +110,11 @@ class CountDistinct(CollectDistinct):
     [1, 1, 2]
     """
 
-    def lower(self, state: Any) -> Any:
+    def lower(self, state: State) -> Result:
         return len(state)
 
 
-def _of_type(kind: type, packed: Any, monoid: Any) -> Any:
+def _of_type(kind: type, packed: Packed, monoid: object) -> Any:
     if type(packed) is not kind:
         raise TypeError(f"{monoid!r} has a {kind.__name__} as its state, got {packed!r}")
     return packed

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mta.kinds import Array as Array  # paging imports it from here
-from mta.kinds import Columns
+from mta.kinds import Array, Columns, Value
 from mta.numbers.wide import as_objects, widened
 
 
@@ -113,7 +112,7 @@ def _fits_floats(column: Array) -> bool:
     return bool(column.tolist() == column.astype(np.float64).tolist())
 
 
-def number(value: Any, monoid: Any) -> int | float:
+def number(value: Value, monoid: object) -> int | float:
     """A plain int or float out of what counts as a number; anything else is an error that shows it."""
     kind = type(value)
     if kind is float:
@@ -136,7 +135,7 @@ def number(value: Any, monoid: Any) -> int | float:
     raise TypeError(f"{monoid!r} takes an int or a float, got {value!r} of type {type(value).__name__}")
 
 
-def numeric_column(column: Any, monoid: Any) -> Array:
+def numeric_column(column: Any, monoid: object) -> Array:
     """A column of 64-bit numbers without NaN; the error names the first row that is none."""
     array = np.asarray(column)
     kind = array.dtype.kind
@@ -165,7 +164,7 @@ def numeric_column(column: Any, monoid: Any) -> Array:
     return column_of([number(value, monoid) for value in array.tolist()])
 
 
-def check_numbers(columns: Columns, monoid: Any) -> None:
+def check_numbers(columns: Columns, monoid: object) -> None:
     """Refuses objects among states that are neither whole numbers, of any size, nor real ones."""
     for column in columns:
         if column.dtype == object:
@@ -174,7 +173,7 @@ def check_numbers(columns: Columns, monoid: Any) -> None:
                     raise TypeError(f"{monoid!r} has numbers as states, got {value!r}")
 
 
-def refuse_time_types(values: Any, monoid: Any) -> None:
+def refuse_time_types(values: Value, monoid: object) -> None:
     if values.dtype.kind in "mM":
         raise TypeError(
             f"{monoid!r} got values of type {values.dtype}; "
@@ -182,6 +181,6 @@ def refuse_time_types(values: Any, monoid: Any) -> None:
         )
 
 
-def is_finite(value: Any) -> bool:
+def is_finite(value: Value) -> bool:
     """Whether a number is one that another can be taken off again; whole numbers of any size are."""
     return not isinstance(value, float) or math.isfinite(value)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from mta.kinds import Array, Columns
+from mta.kinds import Array, Columns, Result, Results, Row, State
 from mta.monoids.base import ColumnarMonoid
 from mta.monoids.columns import aligned, check_numbers, number, numeric_column
 from mta.monoids.values import plain, plain_column
@@ -26,17 +24,17 @@ class MaxCount(ColumnarMonoid):
     width = 2
     extreme: np.ufunc = np.maximum
 
-    def lift_row(self, row: Any) -> Any:
+    def lift_row(self, row: Row) -> State:
         return (row, 1)
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         if not older[1] or not younger[1]:
             return younger if not older[1] else older
         if older[0] == younger[0]:
             return (older[0], older[1] + younger[1])
         return older if older[0] > younger[0] else younger
 
-    def lower(self, state: Any) -> Any:
+    def lower(self, state: State) -> Result:
         return state[1]
 
     def lift_columns(self, inputs: Columns) -> Columns:
@@ -52,7 +50,7 @@ class MaxCount(ColumnarMonoid):
     def check_states(self, states: Columns) -> None:
         check_numbers(states, self)
 
-    def lower_columns(self, states: Columns) -> Any:
+    def lower_columns(self, states: Columns) -> Results:
         return states[1]
 
     def prefix_columns(self, states: Columns) -> Columns:
@@ -78,7 +76,7 @@ class MinCount(MaxCount):
 
     extreme = np.minimum
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         if not older[1] or not younger[1]:
             return younger if not older[1] else older
         if older[0] == younger[0]:
@@ -103,7 +101,7 @@ class ArgMax(ColumnarMonoid):
     width = 2
     extreme: np.ufunc = np.maximum
 
-    def check_row(self, row: Any) -> Any:
+    def check_row(self, row: Row) -> Row:
         if not isinstance(row, (tuple, list)) or len(row) != 2:
             raise TypeError(f"{self!r} takes a pair (value, argument), got {row!r}")
         return (number(row[0], self), plain(row[1], self))
@@ -114,12 +112,12 @@ class ArgMax(ColumnarMonoid):
     def check_states(self, states: Columns) -> None:
         check_numbers(states[:1], self)
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         if younger[0] is None:
             return older
         return younger if older[0] is None or younger[0] > older[0] else older
 
-    def lower(self, state: Any) -> Any:
+    def lower(self, state: State) -> Result:
         return own(state[1])
 
     def lift_columns(self, inputs: Columns) -> Columns:
@@ -130,7 +128,7 @@ class ArgMax(ColumnarMonoid):
         best = self.extreme(older[0], younger[0])
         return (best, np.where(older[0] == best, older[1], younger[1]))
 
-    def lower_columns(self, states: Columns) -> Any:
+    def lower_columns(self, states: Columns) -> Results:
         return states[1]
 
     def prefix_columns(self, states: Columns) -> Columns:
@@ -161,7 +159,7 @@ class ArgMin(ArgMax):
 
     extreme = np.minimum
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         if younger[0] is None:
             return older
         return younger if older[0] is None or younger[0] < older[0] else older
@@ -170,13 +168,13 @@ class ArgMin(ArgMax):
 class _Position(ColumnarMonoid):
     """The element at one end, which may be anything but a missing value; None of nothing."""
 
-    def check_row(self, row: Any) -> Any:
+    def check_row(self, row: Row) -> Row:
         return plain(row, self)
 
     def check_columns(self, inputs: Columns) -> Columns:
         return (plain_column(inputs[0], self),)
 
-    def lower(self, state: Any) -> Any:
+    def lower(self, state: State) -> Result:
         return own(state)
 
     def lift_columns(self, inputs: Columns) -> Columns:
@@ -191,7 +189,7 @@ class First(_Position):
     ['a', 'a', 'b']
     """
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         return younger if older is None else older
 
     def combine_columns(self, older: Columns, younger: Columns) -> Columns:
@@ -217,7 +215,7 @@ class Last(_Position):
     {'opened': 7.5, 'closed': 8.0}
     """
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         return older if younger is None else younger
 
     def combine_columns(self, older: Columns, younger: Columns) -> Columns:

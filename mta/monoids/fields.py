@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from mta.kinds import Columns
+from mta.kinds import Columns, Packed, Result, Results, Row, State, Value
 from mta.monoids.base import LOST, ColumnarMonoid, Monoid, all_required
 from mta.monoids.ufuncs import Count
 from mta.monoids.values import unwrapped
@@ -64,7 +64,7 @@ class Fields(Monoid):
         self._combines = tuple((name, monoid.combine) for name, monoid in monoids.items())
         self._lowers = tuple((name, monoid.lower) for name, monoid in monoids.items())
 
-    def row(self, value: Any) -> Any:
+    def row(self, value: Value) -> Row:
         for monoid in self.monoids.values():
             monoid.row(value)
         if not self.fields:
@@ -72,36 +72,36 @@ class Fields(Monoid):
         inputs = tuple(own(unwrapped(each, self)) for each in all_required(value, self.fields, self))
         return inputs[0] if len(inputs) == 1 else inputs
 
-    def check_row(self, row: Any) -> Any:
+    def check_row(self, row: Row) -> Row:
         self.row(self._element(row))
         return row
 
-    def lift(self, value: Any) -> Any:
+    def lift(self, value: Value) -> State:
         return {name: monoid.lift(value) for name, monoid in self.monoids.items()}
 
-    def lift_row(self, row: Any) -> Any:
+    def lift_row(self, row: Row) -> State:
         return self.lift(self._element(row))
 
-    def _element(self, row: Any) -> Any:
+    def _element(self, row: Row) -> Value:
         """The element that a row was made of."""
         if not self.fields:
             return row
         return dict(zip(self.fields, row if len(self.fields) > 1 else (row,), strict=True))
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         return {name: combine(older[name], younger[name]) for name, combine in self._combines}
 
-    def without(self, state: Any, older: Any) -> Any:
+    def without(self, state: State, older: State) -> State:
         left = {name: monoid.without(state[name], older[name]) for name, monoid in self.monoids.items()}
         return LOST if any(part is LOST for part in left.values()) else left
 
-    def lower(self, state: Any) -> Any:
+    def lower(self, state: State) -> Result:
         return {name: lower(state[name]) for name, lower in self._lowers}
 
-    def pack(self, state: Any) -> Any:
+    def pack(self, state: State) -> Packed:
         return {name: monoid.pack(state[name]) for name, monoid in self.monoids.items()}
 
-    def unpack(self, packed: Any) -> Any:
+    def unpack(self, packed: Packed) -> State:
         return {name: monoid.unpack(packed[name]) for name, monoid in self.monoids.items()}
 
     def fingerprint(self) -> str:
@@ -123,7 +123,7 @@ class _Shaped(MutableMapping[str, Any]):
             state = self._own[name] = monoid.shaped(self._states[part])
         return state
 
-    def __setitem__(self, name: str, state: Any) -> None:
+    def __setitem__(self, name: str, state: State) -> None:
         self._own[name] = state
 
     def __delitem__(self, name: str) -> None:
@@ -164,13 +164,13 @@ class ColumnFields(Fields, ColumnarMonoid):
             if not isinstance(monoid, Count)
         )
 
-    def row(self, value: Any) -> Any:
+    def row(self, value: Value) -> Row:
         return ColumnarMonoid.row(self, value)
 
-    def lift(self, value: Any) -> Any:
+    def lift(self, value: Value) -> State:
         return self.lift_row(self.row(value))
 
-    def check_row(self, row: Any) -> Any:
+    def check_row(self, row: Row) -> Row:
         if self._counts_only:
             return 1
         inputs = self._split(row)
@@ -183,7 +183,7 @@ class ColumnFields(Fields, ColumnarMonoid):
                 inputs[index] = value
         return inputs[0] if self.arity == 1 else tuple(inputs)
 
-    def lift_row(self, row: Any) -> Any:
+    def lift_row(self, row: Row) -> State:
         inputs = self._split(row)
         return {name: lift(read(inputs)) for name, lift, read in self._lifts}
 
@@ -223,10 +223,10 @@ class ColumnFields(Fields, ColumnarMonoid):
     def fold_columns(self, states: Columns) -> Columns:
         return self._chained(monoid.fold_columns(states[part]) for _, monoid, part, _ in self._parts)
 
-    def lower_columns(self, states: Columns) -> Any:
+    def lower_columns(self, states: Columns) -> Results:
         return {name: monoid.lower_columns(states[part]) for name, monoid, part, _ in self._parts}
 
-    def state_at(self, states: Columns, index: int) -> Any:
+    def state_at(self, states: Columns, index: int) -> State:
         return {name: monoid.state_at(states[part], index) for name, monoid, part, _ in self._parts}
 
     def shaped(self, states: Columns) -> Any:
@@ -235,12 +235,12 @@ class ColumnFields(Fields, ColumnarMonoid):
     def part(self, columns: slice) -> ColumnarMonoid:
         return next(monoid for _, monoid, part, _ in self._parts if part == columns)
 
-    def state_list(self, states: Columns) -> list[Any]:
+    def state_list(self, states: Columns) -> list[State]:
         names = tuple(self.monoids)
         lists = [monoid.state_list(states[part]) for _, monoid, part, _ in self._parts]
         return [dict(zip(names, parts, strict=True)) for parts in zip(*lists, strict=True)]
 
-    def columns_of(self, states: Sequence[Any]) -> Columns:
+    def columns_of(self, states: Sequence[State]) -> Columns:
         return self._chained(
             monoid.columns_of([state[name] for state in states]) for name, monoid, _, _ in self._parts
         )
@@ -259,7 +259,7 @@ class ColumnFields(Fields, ColumnarMonoid):
             return (0,)
         return tuple(map(self.fields.index, monoid.fields)) if self.fields else tuple(range(self.arity))
 
-    def _split(self, row: Any) -> list[Any]:
+    def _split(self, row: Row) -> list[Any]:
         if self.arity == 1:
             return [row]
         if not isinstance(row, (tuple, list)) or len(row) != self.arity:

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from mta.functions import check_name, described
-from mta.kinds import Columns
+from mta.functions import described
+from mta.kinds import Columns, Packed, Result, Results, Row, State, Value
 from mta.monoids.base import Monoid, required
 from mta.monoids.ufuncs import SCALAR, UfuncMonoid, call_ufunc, quiet, settled
 from mta.monoids.values import unwrapped
+from mta.options import check_name
 from mta.owned import own
 
 _Function = Callable[[Any], Any]
@@ -24,7 +25,7 @@ class FunctionMonoid(Monoid):
     def __init__(
         self,
         combine: Callable[[Any, Any], Any],
-        identity: Any,
+        identity: State,
         *,
         lift: _Function | None = None,
         lower: _Function | None = None,
@@ -57,26 +58,26 @@ class FunctionMonoid(Monoid):
         # One call of the user's function a combine, with nothing around it.
         self.combine = combine  # type: ignore[method-assign, assignment]
 
-    def row(self, value: Any) -> Any:
+    def row(self, value: Value) -> Row:
         value = required(value, self.fields[0], self) if self.fields else value
         return own(unwrapped(value, self))
 
-    def lift(self, value: Any) -> Any:
+    def lift(self, value: Value) -> State:
         return self.lift_row(self.row(value))
 
-    def lift_row(self, row: Any) -> Any:
+    def lift_row(self, row: Row) -> State:
         return row if self._lift is None else self._lift(row)
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         return self._combine(older, younger)
 
-    def lower(self, state: Any) -> Any:
+    def lower(self, state: State) -> Result:
         return own(state if self._lower is None else self._lower(state))
 
-    def pack(self, state: Any) -> Any:
+    def pack(self, state: State) -> Packed:
         return state if self._pack is None else self._pack(state)
 
-    def unpack(self, packed: Any) -> Any:
+    def unpack(self, packed: Packed) -> State:
         return packed if self._unpack is None else self._unpack(packed)
 
     def fingerprint(self) -> str:
@@ -85,7 +86,7 @@ class FunctionMonoid(Monoid):
 
 def from_function(
     combine: Callable[[Any, Any], Any],
-    identity: Any,
+    identity: State,
     *,
     lift: _Function | None = None,
     lower: _Function | None = None,
@@ -133,7 +134,7 @@ class FromUfunc(UfuncMonoid):
     def __init__(
         self,
         ufunc: np.ufunc,
-        identity: Any,
+        identity: State,
         *fields: str,
         lift: Callable[[Any], Any] | None = None,
         lower: Callable[[Any], Any] | None = None,
@@ -157,7 +158,7 @@ class FromUfunc(UfuncMonoid):
             combine = SCALAR.get(ufunc) or functools.partial(call_ufunc, ufunc)
             self.combine = combine  # type: ignore[method-assign, assignment]
 
-    def check_row(self, row: Any) -> Any:
+    def check_row(self, row: Row) -> Row:
         row = super().check_row(row)
         if self._lift is not None:
             self._lift(row)
@@ -165,14 +166,14 @@ class FromUfunc(UfuncMonoid):
             raise TypeError(f"{self!r} takes whole numbers only, got {row!r}")
         return row
 
-    def lift_row(self, row: Any) -> Any:
+    def lift_row(self, row: Row) -> State:
         if self._lift is None:
             return row
         state = self._lift(row)
         state = state.item() if hasattr(state, "item") else state
         return int(state) if isinstance(state, bool) else state
 
-    def lower(self, state: Any) -> Any:
+    def lower(self, state: State) -> Result:
         state = super().lower(state)
         if self._lower is None:
             return state
@@ -192,7 +193,7 @@ class FromUfunc(UfuncMonoid):
             return inputs
         return (settled(np.array(self._lift(np.array(inputs[0])))),)
 
-    def lower_columns(self, states: Columns) -> Any:
+    def lower_columns(self, states: Columns) -> Results:
         column = super().lower_columns(states)
         return column if self._lower is None else self._lower(np.array(column))
 
@@ -202,7 +203,7 @@ class FromUfunc(UfuncMonoid):
 
 def from_ufunc(
     ufunc: np.ufunc,
-    identity: Any,
+    identity: State,
     *,
     lift: Callable[[Any], Any] | None = None,
     lower: Callable[[Any], Any] | None = None,

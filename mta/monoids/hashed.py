@@ -7,9 +7,10 @@ needed for an addition of two numbers.
 from __future__ import annotations
 
 import math
-from typing import Any
 
+from mta.kinds import Packed, Row, State, Value
 from mta.monoids.values import ValueMonoid, canonical, digest
+from mta.options import check_between
 
 
 class Membership:
@@ -71,18 +72,15 @@ class BloomFilter(ValueMonoid):
 
     def __init__(self, *fields: str, bits: int = 16384, hashes: int = 4) -> None:
         super().__init__(*fields)
-        for name, value in (("bits", bits), ("hashes", hashes)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"BloomFilter({name}=...) is a whole number of at least 1, got {value!r}")
-        self.bits = bits
-        self.hashes = hashes
+        self.bits = check_between("BloomFilter", "bits", bits, 1)
+        self.hashes = check_between("BloomFilter", "hashes", hashes, 1)
 
-    def check_row(self, row: Any) -> Any:
+    def check_row(self, row: Row) -> Row:
         row = super().check_row(row)
         canonical(row, self)
         return row
 
-    def lift_row(self, row: Any) -> int:
+    def lift_row(self, row: Row) -> int:
         both = int.from_bytes(digest(row, self), "little")
         place, step = both & (2**64 - 1), both >> 64 | 1
         mask = 0
@@ -91,16 +89,16 @@ class BloomFilter(ValueMonoid):
             place += step
         return mask
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         return older | younger
 
-    def lower(self, state: Any) -> Membership:
+    def lower(self, state: State) -> Membership:
         return Membership(self, state)
 
-    def pack(self, state: Any) -> bytes:
+    def pack(self, state: State) -> bytes:
         return int(state).to_bytes((state.bit_length() + 7) // 8, "little")
 
-    def unpack(self, packed: Any) -> int:
+    def unpack(self, packed: Packed) -> int:
         return _state(packed, self.bits, self)
 
     def fingerprint(self) -> str:
@@ -131,7 +129,7 @@ class Frequencies:
         self._sketch = sketch
         self._state = state
 
-    def __getitem__(self, value: Any) -> int:
+    def __getitem__(self, value: Value) -> int:
         cells = self._sketch.cells(self._sketch.check_row(value))
         return min(self._cell(cell) for cell in cells)
 
@@ -182,43 +180,40 @@ class CountMin(ValueMonoid):
 
     def __init__(self, *fields: str, width: int = 256, depth: int = 4) -> None:
         super().__init__(*fields)
-        for name, value in (("width", width), ("depth", depth)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"CountMin({name}=...) is a whole number of at least 1, got {value!r}")
+        self.width = check_between("CountMin", "width", width, 1)
+        self.depth = check_between("CountMin", "depth", depth, 1)
         if width * depth > 1 << 20:
             raise ValueError(
                 f"CountMin takes at most {1 << 20} counters of 6 bytes, got width={width} and depth={depth}"
             )
-        self.width = width
-        self.depth = depth
 
-    def check_row(self, row: Any) -> Any:
+    def check_row(self, row: Row) -> Row:
         row = super().check_row(row)
         canonical(row, self)
         return row
 
-    def cells(self, row: Any) -> list[int]:
+    def cells(self, row: Row) -> list[int]:
         """The counters of an element, one in each row."""
         both = int.from_bytes(digest(row, self), "little")
         place, step = both & (2**64 - 1), both >> 64 | 1
         return [at * self.width + (place + at * step) % self.width for at in range(self.depth)]
 
-    def lift_row(self, row: Any) -> int:
+    def lift_row(self, row: Row) -> int:
         return sum(1 << _CELL * cell for cell in self.cells(row))
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         return older + younger
 
-    def without(self, state: Any, older: Any) -> Any:
+    def without(self, state: State, older: State) -> State:
         return state - older
 
-    def lower(self, state: Any) -> Frequencies:
+    def lower(self, state: State) -> Frequencies:
         return Frequencies(self, state)
 
-    def pack(self, state: Any) -> bytes:
+    def pack(self, state: State) -> bytes:
         return int(state).to_bytes((state.bit_length() + 7) // 8, "little")
 
-    def unpack(self, packed: Any) -> int:
+    def unpack(self, packed: Packed) -> int:
         return _state(packed, _CELL * self.width * self.depth, self)
 
     def fingerprint(self) -> str:
@@ -226,7 +221,7 @@ class CountMin(ValueMonoid):
         return f"CountMin({names}width={self.width}, depth={self.depth})"
 
 
-def _state(packed: Any, bits: int, monoid: Any) -> int:
+def _state(packed: Packed, bits: int, monoid: object) -> int:
     """An int of so many bits at most, as bytes."""
     if not isinstance(packed, (bytes, bytearray)):  # of which Spark makes the latter
         raise TypeError(f"{monoid!r} has bytes as its state, got one of type {type(packed).__name__}")

@@ -15,7 +15,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mta.kinds import Columns
+from mta.kinds import Columns, State
 from mta.monoids.base import ColumnarMonoid, Monoid
 
 #: whether two states, or two results, are the same but for rounding
@@ -180,12 +180,12 @@ def monoid_laws(
     return laws
 
 
-def fold(monoid: Monoid, states: Sequence[Any]) -> Any:
+def fold(monoid: Monoid, states: Sequence[State]) -> State:
     """The aggregate of states, one after the other; the identity of none."""
     return running(monoid, states)[-1] if states else monoid.identity
 
 
-def running(monoid: Monoid, states: Sequence[Any], *, backwards: bool = False) -> list[Any]:
+def running(monoid: Monoid, states: Sequence[State], *, backwards: bool = False) -> list[Any]:
     """The aggregates of all prefixes, or of all suffixes."""
     out: list[Any] = []
     for state in reversed(states) if backwards else states:
@@ -196,7 +196,7 @@ def running(monoid: Monoid, states: Sequence[Any], *, backwards: bool = False) -
     return out[::-1] if backwards else out
 
 
-def _result(monoid: Monoid, state: Any) -> Any:
+def _result(monoid: Monoid, state: State) -> State:
     try:
         return monoid.lower(state)
     except OverflowError:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
-from mta.kinds import Array, Columns
+from mta.kinds import Array, Columns, Result, Results, Row, State
 from mta.monoids.base import LOST, ColumnarMonoid
 from mta.monoids.columns import check_numbers, is_finite, numeric_column
 from mta.monoids.ufuncs import Sum, quiet
@@ -64,18 +63,18 @@ class Mean(ColumnarMonoid):
     width = 2
     commutes = invertible = True
 
-    def lift_row(self, row: Any) -> Any:
+    def lift_row(self, row: Row) -> State:
         return (1, row)
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         return (older[0] + younger[0], older[1] + younger[1])
 
-    def without(self, state: Any, older: Any) -> Any:
+    def without(self, state: State, older: State) -> State:
         if not is_finite(state[1]):
             return LOST
         return (state[0] - older[0], state[1] - older[1])
 
-    def lower(self, state: Any) -> Any:
+    def lower(self, state: State) -> Result:
         count, total = state
         return total / count if count else math.nan
 
@@ -90,7 +89,7 @@ class Mean(ColumnarMonoid):
         if (states[0] < 1).any():
             raise ValueError(f"{self!r} has no states of less than one number")
 
-    def lower_columns(self, states: Columns) -> Any:
+    def lower_columns(self, states: Columns) -> Results:
         counts, totals = states
         with quiet():
             return ratios(totals, counts)
@@ -115,7 +114,7 @@ class GeometricMean(Mean):
 
     identity = (0, 0.0)
 
-    def check_row(self, row: Any) -> Any:
+    def check_row(self, row: Row) -> Row:
         if type(row) is float and row >= 0:  # what mostly comes
             return row
         row = super().check_row(row)
@@ -130,10 +129,10 @@ class GeometricMean(Mean):
             raise ValueError(f"{self!r} takes no negative numbers, got {column.tolist()[row]!r} in row {row}")
         return (column,)
 
-    def lift_row(self, row: Any) -> Any:
+    def lift_row(self, row: Row) -> State:
         return (1, math.log(row) if row else -math.inf)
 
-    def lower(self, state: Any) -> Any:
+    def lower(self, state: State) -> Result:
         count, logs = state
         if not count:
             return math.nan
@@ -143,7 +142,7 @@ class GeometricMean(Mean):
         with quiet():
             return (_ones(len(inputs[0])), np.log(inputs[0].astype(np.float64, copy=False)))
 
-    def lower_columns(self, states: Columns) -> Any:
+    def lower_columns(self, states: Columns) -> Results:
         with quiet():
             logs = states[1] / states[0]
             return np.exp(np.where(states[1] == math.inf, logs, np.minimum(logs, _LARGEST_LOG)))
@@ -162,11 +161,11 @@ class _StdDev(ColumnarMonoid):
     #: what is taken off the count before the sum of squares is divided by it
     freedom: int
 
-    def lift_row(self, row: Any) -> Any:
+    def lift_row(self, row: Row) -> State:
         value = float(row)
         return (1, value, value - value)
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         n, mean, squares = older
         m, other, more = younger
         if not m:
@@ -178,7 +177,7 @@ class _StdDev(ColumnarMonoid):
         shift = delta * (m / total)
         return (total, mean + shift, squares + more + delta * shift * n)
 
-    def without(self, state: Any, older: Any) -> Any:
+    def without(self, state: State, older: State) -> State:
         total, mean, squares = state
         m, other, more = older
         n = total - m
@@ -192,7 +191,7 @@ class _StdDev(ColumnarMonoid):
             return LOST
         return (n, mean - delta * m / n, left)
 
-    def lower(self, state: Any) -> Any:
+    def lower(self, state: State) -> Result:
         count, _, squares = state
         if count <= self.freedom:
             return math.nan
@@ -225,7 +224,7 @@ class _StdDev(ColumnarMonoid):
         if (states[0] < 1).any() or (states[2] < 0).any():
             raise ValueError(f"{self!r} has no states of less than nothing")
 
-    def lower_columns(self, states: Columns) -> Any:
+    def lower_columns(self, states: Columns) -> Results:
         with quiet():
             out = states[2] / (states[0] - self.freedom)
             return np.sqrt(out, out=out)

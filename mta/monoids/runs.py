@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, TypeAlias
 
+from mta.kinds import Packed, Row, State, Value
 from mta.monoids.base import Monoid, required
 from mta.monoids.columns import number
 
@@ -58,13 +59,13 @@ class LongestIncreasingRun(Monoid):
                 raise TypeError(f"LongestIncreasingRun takes field names, got {name!r}")
         self.fields = tuple(name for name in (value, time) if name is not None)
 
-    def row(self, value: Any) -> Any:
+    def row(self, value: Value) -> Row:
         if self.fields:  # a window of plain elements calls check_row itself
             inputs = [required(value, field, self) for field in self.fields]
             value = (inputs[1], inputs[0]) if len(inputs) == 2 else inputs[0]
         return self.check_row(value)
 
-    def check_row(self, row: Any) -> Any:
+    def check_row(self, row: Row) -> Row:
         if type(row) is tuple and len(row) == 2:
             time, value = row
             if type(value) is float and value == value and type(time) is int and -_WORD <= time < _WORD:
@@ -75,16 +76,16 @@ class LongestIncreasingRun(Monoid):
             raise TypeError(f"{self!r} takes a number or a pair (time, number), got {row!r}")
         return (number(row[0], self), number(row[1], self))
 
-    def lift(self, value: Any) -> RunState:
+    def lift(self, value: Value) -> RunState:
         return self.lift_row(self.row(value))
 
-    def lift_row(self, row: Any) -> RunState:
+    def lift_row(self, row: Row) -> RunState:
         if type(row) is tuple or isinstance(row, (tuple, list)):
             time, value = row
             return (1, value, value, 1, 1, 1, 0, time, time, time, time)
         return (1, row, row, 1, 1, 1, 0, None, None, None, None)
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         if not older[0]:
             return younger
         if not younger[0]:
@@ -104,7 +105,7 @@ class LongestIncreasingRun(Monoid):
             best, at, start, end = best_b, n + at_b, start_b, end_b
         return (n + m, first, last, head, tail_b, best, at, head_end, tail_start_b, start, end)
 
-    def lower(self, state: Any) -> LongestRun:
+    def lower(self, state: State) -> LongestRun:
         count, at, start, end = state[5], state[6], state[9], state[10]
         if not count:
             return LongestRun(None, None, None, 0)
@@ -113,7 +114,7 @@ class LongestIncreasingRun(Monoid):
         # without the call of `LongestRun`, which would take as long as a combine
         return _tuple(LongestRun, (start, end, end - start, count))
 
-    def unpack(self, packed: Any) -> RunState:
+    def unpack(self, packed: Packed) -> RunState:
         n, first, last, head, tail, best, at, *times = state = tuple(packed)
         if len(times) != 4 or any(type(count) is not int for count in (n, head, tail, best, at)):
             raise TypeError(f"{self!r} has no such state: {packed!r}")
@@ -129,6 +130,6 @@ class LongestIncreasingRun(Monoid):
         return f"LongestIncreasingRun({', '.join(names)})"
 
     @staticmethod
-    def starts_after(total: Any, old: Any) -> bool:
+    def starts_after(total: State, old: State) -> bool:
         """Whether the longest run of `total` begins after the end of its prefix `old`."""
         return bool(total[0] and total[6] >= old[0])

@@ -15,8 +15,10 @@ from typing import Any
 
 import msgpack
 
+from mta.kinds import Packed, Row, State
 from mta.monoids.columns import number
 from mta.monoids.values import ValueMonoid, canonical, digest
+from mta.options import check_between, is_number
 
 
 @functools.cache
@@ -38,20 +40,20 @@ class Sketch(ValueMonoid):
         super().__init__(*fields)
         _library()
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         if older is None or younger is None:
             return younger if older is None else older
         return self.merge(older, younger)
 
-    def merge(self, older: Any, younger: Any) -> Any:
+    def merge(self, older: State, younger: State) -> State:
         merged = copy.copy(older)
         merged.merge(younger)
         return merged
 
-    def pack(self, state: Any) -> bytes | None:
+    def pack(self, state: State) -> bytes | None:
         return None if state is None else self.to_bytes(state)
 
-    def unpack(self, packed: Any) -> Any:
+    def unpack(self, packed: Packed) -> State:
         try:
             return None if packed is None else self.from_bytes(packed)
         except MemoryError:  # a sketch is small, and bytes that are none may ask for any room
@@ -65,7 +67,7 @@ class Sketch(ValueMonoid):
     def parameters(self) -> str: ...
 
     @abstractmethod
-    def to_bytes(self, sketch: Any) -> bytes: ...
+    def to_bytes(self, sketch: State) -> bytes: ...
 
     @abstractmethod
     def from_bytes(self, data: bytes) -> Any: ...
@@ -86,31 +88,31 @@ class DistinctCount(Sketch):
 
     def __init__(self, *fields: str, lg_k: int = 12) -> None:
         super().__init__(*fields)
-        self.lg_k = _whole("DistinctCount", "lg_k", lg_k, 4, 26)
+        self.lg_k = check_between("DistinctCount", "lg_k", lg_k, 4, 26)
 
-    def check_row(self, row: Any) -> Any:
+    def check_row(self, row: Row) -> Row:
         row = super().check_row(row)
         canonical(row, self)
         return row
 
-    def lift_row(self, row: Any) -> Any:
+    def lift_row(self, row: Row) -> State:
         sketch = _library().cpc_sketch(self.lg_k)
         sketch.update(int.from_bytes(digest(row, self)[:8], "little", signed=True))
         return sketch
 
-    def merge(self, older: Any, younger: Any) -> Any:
+    def merge(self, older: State, younger: State) -> State:
         union = _library().cpc_union(self.lg_k)
         union.update(older)
         union.update(younger)
         return union.get_result()
 
-    def lower(self, state: Any) -> float:
+    def lower(self, state: State) -> float:
         return 0.0 if state is None else float(state.get_estimate())
 
     def parameters(self) -> str:
         return f"lg_k={self.lg_k}"
 
-    def to_bytes(self, sketch: Any) -> bytes:
+    def to_bytes(self, sketch: State) -> bytes:
         return bytes(sketch.serialize())
 
     def from_bytes(self, data: bytes) -> Any:
@@ -134,22 +136,22 @@ class Quantiles(Sketch):
         super().__init__(*fields)
         shares = (q,) if isinstance(q, (int, float)) else tuple(q)
         for share in shares:
-            if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
+            if not is_number(share) or not 0 <= share <= 1:
                 raise ValueError(f"Quantiles(q=...) takes shares from 0 to 1, got {share!r}")
         if not shares:
             raise ValueError("Quantiles(q=...) takes at least one share, got none")
         self.q = tuple(map(float, shares))
-        self.k = _whole("Quantiles", "k", k, 8, 65535)
+        self.k = check_between("Quantiles", "k", k, 8, 65535)
 
-    def check_row(self, row: Any) -> Any:
+    def check_row(self, row: Row) -> Row:
         return number(row, self)
 
-    def lift_row(self, row: Any) -> Any:
+    def lift_row(self, row: Row) -> State:
         sketch = _library().kll_doubles_sketch(self.k)
         sketch.update(float(row))
         return sketch
 
-    def lower(self, state: Any) -> dict[float, float]:
+    def lower(self, state: State) -> dict[float, float]:
         if state is None:
             return dict.fromkeys(self.q, math.nan)
         values = state.get_quantiles(list(self.q), True)
@@ -158,7 +160,7 @@ class Quantiles(Sketch):
     def parameters(self) -> str:
         return f"q={self.q}, k={self.k}"
 
-    def to_bytes(self, sketch: Any) -> bytes:
+    def to_bytes(self, sketch: State) -> bytes:
         return bytes(sketch.serialize())
 
     def from_bytes(self, data: bytes) -> Any:
@@ -181,10 +183,10 @@ class HeavyHitters(Sketch):
 
     def __init__(self, *fields: str, top: int = 10, lg_size: int = 10) -> None:
         super().__init__(*fields)
-        self.top = _whole("HeavyHitters", "top", top, 1, 2**31)
-        self.lg_size = _whole("HeavyHitters", "lg_size", lg_size, 3, 26)
+        self.top = check_between("HeavyHitters", "top", top, 1, 2**31)
+        self.lg_size = check_between("HeavyHitters", "lg_size", lg_size, 3, 26)
 
-    def check_row(self, row: Any) -> Any:
+    def check_row(self, row: Row) -> Row:
         row = super().check_row(row)
         if isinstance(row, (str, bytes)):
             return row
@@ -192,12 +194,12 @@ class HeavyHitters(Sketch):
             return number(row, self)
         raise TypeError(f"{self!r} takes str, bytes, int or float, got {row!r} of type {type(row).__name__}")
 
-    def lift_row(self, row: Any) -> Any:
+    def lift_row(self, row: Row) -> State:
         sketch = _library().frequent_items_sketch(self.lg_size)
         sketch.update(row)
         return sketch
 
-    def lower(self, state: Any) -> list[tuple[Any, int]]:
+    def lower(self, state: State) -> list[tuple[Any, int]]:
         if state is None:
             return []
         found = state.get_frequent_items(_library().NO_FALSE_NEGATIVES)
@@ -207,7 +209,7 @@ class HeavyHitters(Sketch):
     def parameters(self) -> str:
         return f"top={self.top}, lg_size={self.lg_size}"
 
-    def to_bytes(self, sketch: Any) -> bytes:
+    def to_bytes(self, sketch: State) -> bytes:
         return bytes(sketch.serialize(_item_codec()))
 
     def from_bytes(self, data: bytes) -> Any:
@@ -231,9 +233,3 @@ def _item_codec() -> Any:
             return msgpack.unpackb(data[offset + 4 : offset + 4 + size]), size + 4
 
     return Codec()
-
-
-def _whole(owner: str, name: str, value: Any, least: int, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise ValueError(f"{owner}({name}=...) is a whole number from {least} to {most}, got {value!r}")
-    return value

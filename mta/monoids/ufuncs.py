@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mta.kinds import Array, Columns
+from mta.kinds import Array, Columns, Result, Results, Row, State, Value
 from mta.monoids.base import LOST, ColumnarMonoid
 from mta.monoids.columns import alike, check_numbers, column_of, is_finite
 from mta.numbers.wide import added, as_objects, is_wide, narrowed, plain_list, running, total
@@ -26,30 +26,30 @@ def quiet() -> np.errstate:
     return np.errstate(all="ignore")
 
 
-def _times(older: Any, younger: Any) -> Any:
+def _times(older: State, younger: State) -> State:
     if type(older) is not type(younger):
         return _as_float(older) * _as_float(younger)
     return _clamped(older * younger)
 
 
-def _lcm(older: Any, younger: Any) -> Any:
+def _lcm(older: State, younger: State) -> State:
     return _clamped(math.lcm(older, younger))
 
 
-def _clamped(value: Any) -> Any:
+def _clamped(value: Value) -> State:
     if type(value) is int and not -_LARGEST < value < _LARGEST:
         return _LARGEST if value > 0 else -_LARGEST
     return value
 
 
-def _as_float(value: Any) -> float:
+def _as_float(value: Value) -> float:
     try:
         return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf
 
 
-def call_ufunc(ufunc: np.ufunc, older: Any, younger: Any) -> Any:
+def call_ufunc(ufunc: np.ufunc, older: State, younger: State) -> State:
     result = ufunc(older, younger)
     result = result.item() if isinstance(result, np.generic) else result
     return int(result) if isinstance(result, bool) else result
@@ -102,17 +102,17 @@ class UfuncMonoid(ColumnarMonoid):
     ufunc: np.ufunc
     commutes = True
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         if older is None or younger is None:
             return younger if older is None else older
         return self.combine_values(older, younger)
 
-    def combine_values(self, older: Any, younger: Any) -> Any:
+    def combine_values(self, older: State, younger: State) -> State:
         """`combine`, of two states of something."""
         scalar = SCALAR.get(self.ufunc)
         return scalar(older, younger) if scalar else call_ufunc(self.ufunc, older, younger)
 
-    def lower(self, state: Any) -> Any:
+    def lower(self, state: State) -> Result:
         if type(state) is int and not -_WORD <= state < _WORD:
             raise OverflowError(self._beyond(state, ""))
         return state
@@ -124,7 +124,7 @@ class UfuncMonoid(ColumnarMonoid):
     def lift_columns(self, inputs: Columns) -> Columns:
         return inputs
 
-    def lower_columns(self, states: Columns) -> Any:
+    def lower_columns(self, states: Columns) -> Results:
         (column,) = states
         if is_wide(column):
             column = narrowed(column)
@@ -225,16 +225,16 @@ class Count(UfuncMonoid):
 
     combine = staticmethod(operator.add)  # type: ignore[assignment]
 
-    def without(self, state: Any, older: Any) -> Any:
+    def without(self, state: State, older: State) -> State:
         return state - older
 
-    def check_row(self, row: Any) -> Any:  # noqa: ARG002
+    def check_row(self, row: Row) -> Row:  # noqa: ARG002
         return 1
 
     def check_columns(self, inputs: Columns) -> Columns:
         return (np.ones(len(inputs[0]), dtype=np.int64),)
 
-    def lift_row(self, row: Any) -> Any:  # noqa: ARG002
+    def lift_row(self, row: Row) -> State:  # noqa: ARG002
         return 1
 
     def lift_columns(self, inputs: Columns) -> Columns:
@@ -255,7 +255,7 @@ class Sum(UfuncMonoid):
 
     combine = staticmethod(operator.add)  # type: ignore[assignment]
 
-    def without(self, state: Any, older: Any) -> Any:
+    def without(self, state: State, older: State) -> State:
         return state - older if is_finite(state) else LOST
 
 
@@ -270,7 +270,7 @@ class Product(UfuncMonoid):
     ufunc = np.multiply
     identity = 1
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         return _times(older, younger)
 
 
@@ -286,7 +286,7 @@ class Min(UfuncMonoid):
 
     lower = ColumnarMonoid.lower  # an element, which fits in 64 bits
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         if older is None or younger is None:
             return younger if older is None else older
         return younger if younger < older else older
@@ -304,7 +304,7 @@ class Max(UfuncMonoid):
 
     lower = ColumnarMonoid.lower  # an element, which fits in 64 bits
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         if older is None or younger is None:
             return younger if older is None else older
         return younger if younger > older else older

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mta.kinds import Array
+from mta.kinds import Array, Row, State, Value
 from mta.monoids.base import Monoid, required
 from mta.monoids.columns import column_of, number, numeric_column, refuse_time_types
 from mta.owned import own
@@ -17,7 +17,7 @@ from mta.owned import own
 MISSING_TYPES = frozenset({"NAType", "NaTType", "MaskedConstant"})
 
 
-def plain(value: Any, monoid: Any) -> Any:
+def plain(value: Value, monoid: object) -> Value:
     """Any value as plain Python, a NumPy scalar without its wrapping; refuses what stands for no value."""
     value = unwrapped(value, monoid)
     if value is None or type(value).__name__ in MISSING_TYPES:
@@ -29,7 +29,7 @@ def plain(value: Any, monoid: Any) -> Any:
     return own(value)
 
 
-def plain_column(column: Any, monoid: Any) -> Array:
+def plain_column(column: Any, monoid: object) -> Array:
     """A column of any values but missing ones: 64-bit where all are numbers, objects otherwise."""
     given = np.asarray(column)
     if given.ndim != 1:
@@ -47,7 +47,7 @@ def plain_column(column: Any, monoid: Any) -> Array:
     return column_of(values)
 
 
-def unwrapped(value: Any, monoid: Any) -> Any:
+def unwrapped(value: Value, monoid: object) -> Value:
     """A NumPy scalar as plain Python, anything else as it is."""
     if not isinstance(value, np.generic):
         return value
@@ -58,7 +58,7 @@ def unwrapped(value: Any, monoid: Any) -> Any:
     return plain
 
 
-def canonical(value: Any, monoid: Any) -> bytes:
+def canonical(value: Value, monoid: object) -> bytes:
     """The same bytes for equal values, in every process: what sketches and filters hash.
 
     Numbers that are equal are the same element, as in a Python set: 1, 1.0 and True.
@@ -80,7 +80,7 @@ def canonical(value: Any, monoid: Any) -> bytes:
     )
 
 
-def digest(value: Any, monoid: Any) -> bytes:
+def digest(value: Value, monoid: object) -> bytes:
     """16 bytes that stand for a value, the same in every process."""
     return hashlib.blake2b(canonical(value, monoid), digest_size=16).digest()
 
@@ -93,15 +93,15 @@ class ValueMonoid(Monoid):
             raise TypeError(f"{type(self).__name__} takes one field name or none, got {fields!r}")
         self.fields = fields
 
-    def row(self, value: Any) -> Any:
+    def row(self, value: Value) -> Row:
         return self.check_row(required(value, self.fields[0], self) if self.fields else value)
 
-    def check_row(self, row: Any) -> Any:
+    def check_row(self, row: Row) -> Row:
         """The row as a plain value; refuses what is no element of this monoid."""
         return plain(row, self)
 
-    def lift(self, value: Any) -> Any:
+    def lift(self, value: Value) -> State:
         return self.lift_row(self.row(value))
 
-    def lift_row(self, row: Any) -> Any:
+    def lift_row(self, row: Row) -> State:
         return row
