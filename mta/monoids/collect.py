@@ -1,19 +1,18 @@
 """Monoids that keep the elements themselves: Concat, Collect, CollectDistinct and CountDistinct.
 
-A state takes what its elements take, so a result costs the size of the window, with AmortizedMTA too.
+A state is as large as its elements, so a query costs time in the size of the window, also in AmortizedMTA.
+Each of them takes the name of the field to read, or none.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-from mta.kinds import Packed, Result, Row, State
+from mta.kinds import Packed, Result, Row, State, Value
 from mta.monoids.values import ValueMonoid
 from mta.owned import own_list
 
 
 class Concat(ValueMonoid):
-    """Texts end to end, the oldest first.
+    """The texts joined, the oldest first. TypeError for an element that is no str.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> AmortizedMTA(monoids.Concat(), policies.CountWindow(3)).slide(list("window")).tolist()
@@ -39,7 +38,7 @@ class Concat(ValueMonoid):
 
 
 class Collect(ValueMonoid):
-    """All elements as a list, the oldest first.
+    """A list of all elements, the oldest first. TypeError for a missing element, ValueError for NaN.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> window = AmortizedMTA(monoids.Collect(), policies.CountWindow(2))
@@ -67,7 +66,7 @@ class Collect(ValueMonoid):
 
 
 class CollectDistinct(ValueMonoid):
-    """All different elements as a set.
+    """The set of the different elements. TypeError for an element that cannot be hashed.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> window = AmortizedMTA(monoids.CollectDistinct(), policies.CountWindow(2))
@@ -75,7 +74,7 @@ class CollectDistinct(ValueMonoid):
     [['ada'], ['ada'], ['ada', 'bob']]
     """
 
-    identity: frozenset[Any] = frozenset()
+    identity: frozenset[Value] = frozenset()
     commutes = grows = True
 
     def check_row(self, row: Row) -> Row:
@@ -103,7 +102,7 @@ class CollectDistinct(ValueMonoid):
 
 
 class CountDistinct(CollectDistinct):
-    """How many different elements there are, exactly: keeps all of them, where DistinctCount estimates.
+    """The number of different elements, exactly; see CollectDistinct. DistinctCount estimates it.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> AmortizedMTA(monoids.CountDistinct(), policies.CountWindow(2)).slide(["ada", "ada", "bob"]).tolist()
@@ -114,7 +113,7 @@ class CountDistinct(CollectDistinct):
         return len(state)
 
 
-def _of_type(kind: type, packed: Packed, monoid: object) -> Any:
+def _of_type(kind: type, packed: Packed, monoid: object) -> State:
     if type(packed) is not kind:
         raise TypeError(f"{monoid!r} has a {kind.__name__} as its state, got {packed!r}")
     return packed

@@ -1,4 +1,7 @@
-"""Monoids of extrema and of ends: MinCount, MaxCount, ArgMin, ArgMax, First and Last."""
+"""Monoids of extrema and of the two ends of a window: MinCount, MaxCount, ArgMin, ArgMax, First and Last.
+
+States have constant size, and each call costs constant time an element.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,9 @@ from mta.owned import own
 
 
 class MaxCount(ColumnarMonoid):
-    """How often the greatest element occurs; 0 of nothing. A state is (maximum, count).
+    """How often the greatest number occurs; 0 for no elements. A state is (maximum, count).
+
+    Takes the name of the field to read, or none. The errors of Mean.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> AmortizedMTA(monoids.MaxCount(), policies.CountWindow(3)).slide([5, 5, 1, 5]).tolist()
@@ -67,7 +72,9 @@ class MaxCount(ColumnarMonoid):
 
 
 class MinCount(MaxCount):
-    """How often the least element occurs; 0 of nothing. A state is (minimum, count).
+    """How often the least number occurs; 0 for no elements. A state is (minimum, count).
+
+    Takes the name of the field to read, or none. The errors of Mean.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> AmortizedMTA(monoids.MinCount(), policies.CountWindow(3)).slide([1, 1, 5, 0]).tolist()
@@ -85,10 +92,10 @@ class MinCount(MaxCount):
 
 
 class ArgMax(ColumnarMonoid):
-    """The argument of the greatest value, the oldest where several tie; None of nothing.
+    """The argument of the greatest value, the oldest one if several tie; None for no elements.
 
-    An element is a pair (value, argument), or a mapping: `ArgMax("amount", "user")`. An argument may be
-    anything but a missing value. A state is (maximum, argument).
+    An element is a pair (value, argument), or a mapping: `ArgMax("amount", "user")` takes both field names.
+    TypeError for a value that is no number, and for a missing argument. A state is (maximum, argument).
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> window = AmortizedMTA(monoids.ArgMax("amount", "user"), policies.CountWindow(2))
@@ -149,7 +156,7 @@ class ArgMax(ColumnarMonoid):
 
 
 class ArgMin(ArgMax):
-    """The argument of the least value, the oldest where several tie; None of nothing.
+    """The argument of the least value, the oldest one if several tie; None for no elements. See ArgMax.
 
     >>> from mta import AmortizedMTA, monoids
     >>> window = AmortizedMTA(monoids.ArgMin())
@@ -166,7 +173,7 @@ class ArgMin(ArgMax):
 
 
 class _Position(ColumnarMonoid):
-    """The element at one end, which may be anything but a missing value; None of nothing."""
+    """The element at one end of the window; None for no elements. An element must not be missing."""
 
     def check_row(self, row: Row) -> Row:
         return plain(row, self)
@@ -182,7 +189,9 @@ class _Position(ColumnarMonoid):
 
 
 class First(_Position):
-    """The oldest element.
+    """The oldest element; None for no elements. TypeError for a missing element.
+
+    Takes the name of the field to read, or none.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> AmortizedMTA(monoids.First(), policies.CountWindow(2)).slide(["a", "b", "c"]).tolist()
@@ -206,7 +215,9 @@ class First(_Position):
 
 
 class Last(_Position):
-    """The youngest element.
+    """The youngest element; None for no elements. TypeError for a missing element.
+
+    Takes the name of the field to read, or none.
 
     >>> from mta import AmortizedMTA, monoids
     >>> window = AmortizedMTA(monoids.Fields(opened=monoids.First("price"), closed=monoids.Last("price")))
@@ -232,16 +243,16 @@ class Last(_Position):
 
 
 def _last_marked(column: Array, marks: Array) -> Array:
-    """Entry i is the entry at the last mark up to i; the first entry is marked."""
+    """Entry i is the entry at the last mark up to i. The first entry is marked."""
     length = len(column)
-    places = np.flatnonzero(marks)
-    if 4 * len(places) < length:
-        return np.repeat(column[places], np.diff(places, append=length))
+    marked = np.flatnonzero(marks)
+    if 4 * len(marked) < length:
+        return np.repeat(column[marked], np.diff(marked, append=length))
     indices = np.arange(length)
     indices *= marks
     return column.take(np.maximum.accumulate(indices, out=indices))
 
 
 def _repeated(column: Array, length: int) -> Array:
-    """A run of one at the length of its partner, without a copy; a longer run as it is."""
+    """A column of one entry at the length of its partner, without a copy; a longer column unchanged."""
     return np.broadcast_to(column, (length,)) if len(column) == 1 else column

@@ -1,10 +1,9 @@
-"""Several aggregates over one structure."""
+"""Several aggregates of the same elements."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from operator import itemgetter
-from typing import Any
 
 from mta.kinds import Columns, Packed, Result, Results, Row, State, Value
 from mta.monoids.base import LOST, ColumnarMonoid, Monoid, all_required
@@ -12,15 +11,19 @@ from mta.monoids.ufuncs import Count
 from mta.monoids.values import unwrapped
 from mta.owned import own
 
-_UNREAD: Any = object()
+_UNREAD: State = object()
 
 
 class Fields(Monoid):
     """Named aggregates of the same elements: `Fields(peak=Max("temp"), mean=Mean("load"))`.
 
-    Either all of them name their fields, and an element is a mapping, or none does, and all read the same
-    plain element; Count goes with both. States and results are dicts, under the names given here. Where all
-    aggregates work on columns, so does this: each field is then stored once, whoever reads it.
+    Either each monoid names the fields that it reads, and an element is a mapping, or none does, and all of
+    them read the same plain element. Count may be with either. States and results are dicts under the given
+    names. A combine costs one combine of each monoid. If all monoids are columnar, so is this one, and a
+    field that several monoids read is stored once.
+
+    Raises TypeError without monoids, for something else than a monoid, for Fields in Fields, and if only
+    some of the monoids name fields.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> both = monoids.Fields(peak=monoids.Max("temp"), mean=monoids.Mean("load"), n=monoids.Count())
@@ -32,7 +35,7 @@ class Fields(Monoid):
     """
 
     def __new__(cls, /, **monoids: Monoid) -> Fields:
-        # Without monoids this is a copy being unpickled, whose class is settled.
+        # Unpickling calls this without monoids, with the right class.
         columnar = bool(monoids) and all(isinstance(monoid, ColumnarMonoid) for monoid in monoids.values())
         return super().__new__(ColumnFields if cls is Fields and columnar else cls)
 
@@ -83,7 +86,7 @@ class Fields(Monoid):
         return self.lift(self._element(row))
 
     def _element(self, row: Row) -> Value:
-        """The element that a row was made of."""
+        """The element that has this row."""
         if not self.fields:
             return row
         return dict(zip(self.fields, row if len(self.fields) > 1 else (row,), strict=True))
@@ -109,14 +112,14 @@ class Fields(Monoid):
         return f"Fields({', '.join(parts)})"
 
 
-class _Shaped(MutableMapping[str, Any]):
-    """The states of each field in columns, of which a predicate reads few: made when they are asked for."""
+class _Shaped(MutableMapping[str, State]):
+    """Columns of states by field. A predicate reads few of the fields, so each is made at its first read."""
 
-    def __init__(self, parts: dict[str, tuple[ColumnarMonoid, slice]], states: Any) -> None:
+    def __init__(self, parts: dict[str, tuple[ColumnarMonoid, slice]], states: Columns) -> None:
         self._parts, self._states = parts, states
-        self._own: dict[str, Any] = dict.fromkeys(parts, _UNREAD)
+        self._own: dict[str, State] = dict.fromkeys(parts, _UNREAD)
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> State:
         state = self._own[name]
         if state is _UNREAD:
             monoid, part = self._parts[name]
@@ -137,7 +140,7 @@ class _Shaped(MutableMapping[str, Any]):
 
 
 class ColumnFields(Fields, ColumnarMonoid):
-    """`Fields` of monoids that all work on columns; its columns are theirs, one after the other."""
+    """`Fields` of columnar monoids. Its columns are the columns of the first monoid, then the second, …"""
 
     monoids: Mapping[str, ColumnarMonoid]
 
@@ -151,13 +154,13 @@ class ColumnFields(Fields, ColumnarMonoid):
         for name, monoid in self.monoids.items():
             start, stop = stop, stop + monoid.width
             parts.append((name, monoid, slice(start, stop), self._inputs_of(monoid)))
-        #: name, monoid, its columns among all, its inputs among all
+        #: of each field: name, monoid, slice of the columns of a state, indices of the inputs
         self._parts = tuple(parts)
-        #: name, how a row is made a state, and its inputs out of those of all
+        #: of each field: name, its lift_row, and a function that picks its inputs of a row
         self._lifts = tuple(
             (name, monoid.lift_row, itemgetter(*indices)) for name, monoid, _, indices in self._parts
         )
-        #: how inputs are checked, and which
+        #: of each field: its check_row, a function that picks its inputs of a row, and their indices
         self._checks = tuple(
             (monoid.check_row, itemgetter(*indices), indices)
             for _, monoid, _, indices in self._parts
@@ -229,7 +232,7 @@ class ColumnFields(Fields, ColumnarMonoid):
     def state_at(self, states: Columns, index: int) -> State:
         return {name: monoid.state_at(states[part], index) for name, monoid, part, _ in self._parts}
 
-    def shaped(self, states: Columns) -> Any:
+    def shaped(self, states: Columns) -> State:
         return _Shaped({name: (monoid, part) for name, monoid, part, _ in self._parts}, states)
 
     def part(self, columns: slice) -> ColumnarMonoid:
@@ -259,7 +262,8 @@ class ColumnFields(Fields, ColumnarMonoid):
             return (0,)
         return tuple(map(self.fields.index, monoid.fields)) if self.fields else tuple(range(self.arity))
 
-    def _split(self, row: Row) -> list[Any]:
+    def _split(self, row: Row) -> list[Value]:
+        """The inputs of a row as a list."""
         if self.arity == 1:
             return [row]
         if not isinstance(row, (tuple, list)) or len(row) != self.arity:
@@ -267,5 +271,5 @@ class ColumnFields(Fields, ColumnarMonoid):
         return list(row)
 
     @staticmethod
-    def _chained(parts: Any) -> Columns:
+    def _chained(parts: Iterable[Columns]) -> Columns:
         return tuple(column for part in parts for column in part)

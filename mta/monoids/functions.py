@@ -1,10 +1,10 @@
-"""Monoids out of functions: plain Python's (`from_function`), and NumPy's ufuncs (`from_ufunc`)."""
+"""Monoids of a user's functions: of functions of Python (`from_function`), and of ufuncs (`from_ufunc`)."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,15 +16,18 @@ from mta.monoids.values import unwrapped
 from mta.options import check_name
 from mta.owned import own
 
-_Function = Callable[[Any], Any]
+#: lift, lower, pack or unpack
+_Function: TypeAlias = Callable[[Any], Any]
+
+_Combine: TypeAlias = Callable[[State, State], State]
 
 
 class FunctionMonoid(Monoid):
-    """What `from_function` makes."""
+    """The class of the monoids of `from_function`."""
 
     def __init__(
         self,
-        combine: Callable[[Any, Any], Any],
+        combine: _Combine,
         identity: State,
         *,
         lift: _Function | None = None,
@@ -55,7 +58,7 @@ class FunctionMonoid(Monoid):
         named = (("lift", lift), ("lower", lower)) if name is None else ()
         parts += [f"{key}={described(function)}" for key, function in named if function is not None]
         self._text = f"from_function({', '.join([*parts, *(f'field={each!r}' for each in self.fields)])})"
-        # One call of the user's function a combine, with nothing around it.
+        # So that a combine costs one call, of the user's function.
         self.combine = combine  # type: ignore[method-assign, assignment]
 
     def row(self, value: Value) -> Row:
@@ -85,7 +88,7 @@ class FunctionMonoid(Monoid):
 
 
 def from_function(
-    combine: Callable[[Any, Any], Any],
+    combine: _Combine,
     identity: State,
     *,
     lift: _Function | None = None,
@@ -97,15 +100,20 @@ def from_function(
     grows: bool = False,
     commutes: bool = False,
 ) -> FunctionMonoid:
-    """A monoid out of an associative function of two states, which it must not change, and its identity.
+    """A monoid from an associative function of two states and its identity.
 
-    `lift` makes a state of an element and `lower` a result of a state; both default to leaving it as it is.
-    `pack` and `unpack` turn a state into plain values and back, for stores. `name` stands for the functions
-    in a checkpoint, which is restored with the same name only; without one they are told by where they are
-    defined and by their code, which another version of Python compiles otherwise. `field` names the element's
-    field where elements are mappings. `grows` says that a state takes as much as the elements in it, as a
-    list of them does, so that a window does not keep many of them. `commutes` says that the order of the two
-    states does not matter.
+    - `combine(older, younger)` returns a state and must not change its arguments. A combine of the monoid is
+      one call of it.
+    - `lift` makes a state of an element, and `lower` a result of a state. The default is no change.
+    - `pack` and `unpack` turn a state into plain values and back, for stores. Give both or neither.
+    - `name` stands for the functions in a checkpoint, which only a monoid of the same name can restore.
+      Without a name, the place of their definition and their code stand for them, and another version of
+      Python compiles other code.
+    - `field` is the field to read if elements are mappings.
+    - `grows` says that a state is as large as its elements, as a list is. The window then keeps few states.
+    - `commutes` says that the order of the arguments of `combine` does not matter.
+
+    Raises TypeError for an argument of a wrong type, and for `pack` without `unpack`.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> one = lambda word: frozenset([word])
@@ -129,15 +137,15 @@ def from_function(
 
 
 class FromUfunc(UfuncMonoid):
-    """What `from_ufunc` makes."""
+    """The class of the monoids of `from_ufunc`."""
 
     def __init__(
         self,
         ufunc: np.ufunc,
         identity: State,
         *fields: str,
-        lift: Callable[[Any], Any] | None = None,
-        lower: Callable[[Any], Any] | None = None,
+        lift: _Function | None = None,
+        lower: _Function | None = None,
         name: str | None = None,
     ) -> None:
         super().__init__(*fields)
@@ -205,17 +213,20 @@ def from_ufunc(
     ufunc: np.ufunc,
     identity: State,
     *,
-    lift: Callable[[Any], Any] | None = None,
-    lower: Callable[[Any], Any] | None = None,
+    lift: _Function | None = None,
+    lower: _Function | None = None,
     field: str | None = None,
     name: str | None = None,
 ) -> FromUfunc:
-    """A monoid over numbers out of an associative ufunc, such as `np.maximum`, `np.gcd` or `np.logaddexp`.
+    """A monoid over numbers from an associative ufunc, such as `np.maximum`, `np.gcd` or `np.logaddexp`.
 
-    `identity` is the aggregate of nothing; None where the ufunc has no identity. `lift` and `lower` are
-    applied to a plain value and to a whole column, so write them with NumPy functions or arithmetic.
-    `field` names the element's field where elements are mappings. `name` stands for the functions in a
-    checkpoint, as with `from_function`; a ufunc of `np.frompyfunc` says nothing of what it does, so name it.
+    - `identity` is the aggregate of no elements, None if the ufunc has no identity.
+    - `lift` and `lower` get a plain value or a whole column, so write them with arithmetic or NumPy.
+    - `field` is the field to read if elements are mappings.
+    - `name` stands for the functions in a checkpoint, as in `from_function`. A ufunc of `np.frompyfunc`
+      tells nothing about its function, so give it a name.
+
+    Raises TypeError unless the ufunc has two inputs and one output. A batch costs a few calls of NumPy.
 
     >>> import numpy as np
     >>> from mta import AmortizedMTA, monoids, policies

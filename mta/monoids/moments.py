@@ -1,4 +1,4 @@
-"""Monoids that average: Mean, GeometricMean and the standard deviations."""
+"""Monoids of means: Mean, GeometricMean and the standard deviations. A combine costs constant time."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from mta.numbers.wide import ratios
 
 _SUM = Sum()
 
-#: the greatest number that `exp` makes a float of: a mean of logs may be rounded to one beyond
+#: the greatest number whose `exp` is a float: the rounded mean of logs may be greater
 _LARGEST_LOG = 709.782712893384
 
-#: What is left of a sum of squares after a subtraction is rounding, if it is less than this part of it.
+#: If less than this share of a sum of squares is left after a subtraction, it is rounding.
 _LEAST_LEFT = 1e-7
 
-#: The first whole numbers, to be shared: longer runs make their own.
+#: 1, 2, 3 …, shared by all columns that are not longer.
 _COUNTING = np.arange(1, (1 << 14) + 1)
 _COUNTING.flags.writeable = False
 _COUNTING_REAL = _COUNTING.astype(np.float64)
 
 
 def _ones(count: int) -> Array:
-    """A 1 for each element, which takes no memory."""
+    """A column of ones that takes no memory."""
     return np.broadcast_to(np.int64(1), count)
 
 
 def _counting(count: int) -> Array:
-    """1, 2, 3 … to be read only."""
+    """1, 2, 3 … as a column that must not be changed."""
     return _COUNTING[:count] if count <= len(_COUNTING) else np.arange(1, count + 1)
 
 
 def _running(counts: Array) -> Array:
-    """Running totals of counts, which are all 1 in a run of elements."""
+    """Running totals of counts. In states of single elements, all counts are 1."""
     if _all_ones(counts):
         return _counting(len(counts))
     return np.add.accumulate(counts)
@@ -52,7 +52,10 @@ def _all_ones(counts: Array) -> bool:
 
 
 class Mean(ColumnarMonoid):
-    """The arithmetic mean; NaN of nothing. A state is (count, sum), the sum of whole numbers is exact.
+    """The arithmetic mean; NaN for no elements. A state is (count, sum); a sum of whole numbers is exact.
+
+    Takes the name of the field to read, or none. TypeError, ValueError or OverflowError for an element that
+    is no number of 64 bits.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> AmortizedMTA(monoids.Mean(), policies.CountWindow(2)).slide([3, 1, 4]).tolist()
@@ -105,7 +108,9 @@ class Mean(ColumnarMonoid):
 
 
 class GeometricMean(Mean):
-    """The geometric mean of numbers of at least 0; NaN of nothing. A state is (count, sum of logs).
+    """The geometric mean; NaN for no elements. A state is (count, sum of logs).
+
+    Takes the name of the field to read, or none. The errors of Mean, and ValueError for a number below 0.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> AmortizedMTA(monoids.GeometricMean(), policies.CountWindow(2)).slide([0, 2, 8]).round(9).tolist()
@@ -115,7 +120,7 @@ class GeometricMean(Mean):
     identity = (0, 0.0)
 
     def check_row(self, row: Row) -> Row:
-        if type(row) is float and row >= 0:  # what mostly comes
+        if type(row) is float and row >= 0:  # the common case
             return row
         row = super().check_row(row)
         if row < 0:
@@ -149,16 +154,16 @@ class GeometricMean(Mean):
 
 
 class _StdDev(ColumnarMonoid):
-    """A state is (count, mean, sum of squared differences from the mean), combined as by Chan et al.
+    """A state is (count, mean, sum of squared differences from the mean), with the combine of Chan et al.
 
-    Infinity differs from itself by NaN, so one infinite element makes the result NaN, in any order.
+    Infinity minus infinity is NaN, so one infinite element makes the result NaN, at any position.
     """
 
     identity = (0, 0.0, 0.0)
     width = 3
     commutes = invertible = True
 
-    #: what is taken off the count before the sum of squares is divided by it
+    #: subtracted from the count that the sum of squares is divided by
     freedom: int
 
     def lift_row(self, row: Row) -> State:
@@ -222,7 +227,7 @@ class _StdDev(ColumnarMonoid):
     def check_states(self, states: Columns) -> None:
         check_numbers(states, self)
         if (states[0] < 1).any() or (states[2] < 0).any():
-            raise ValueError(f"{self!r} has no states of less than nothing")
+            raise ValueError(f"{self!r} has no states with a negative sum of squares or a count below 1")
 
     def lower_columns(self, states: Columns) -> Results:
         with quiet():
@@ -255,10 +260,11 @@ class _StdDev(ColumnarMonoid):
 
 
 def _scan_elements(states: Columns) -> Columns | None:
-    """Running states of single elements, in a few passes; None where these are none, or are not finite.
+    """The aggregates of all prefixes of states of single elements, in a few passes.
 
-    All is relative to the first element. It is in every prefix, so the squared difference between it and
-    the mean is at most j times the sum of squares of the j elements: the subtraction loses little.
+    None for states of several elements, and if a result is not finite. All numbers are relative to the first
+    element. It is in every prefix, so its squared difference from the mean is at most j times the sum of
+    squares of the j elements: the subtraction loses few digits.
     """
     counts, values, _ = states
     if not _all_ones(counts) or not len(values):
@@ -279,7 +285,9 @@ def _scan_elements(states: Columns) -> Columns | None:
 
 
 class SampleStdDev(_StdDev):
-    """The standard deviation of a sample (n - 1); NaN of fewer than two elements.
+    """The standard deviation of a sample (n - 1); NaN for fewer than two elements.
+
+    Takes the name of the field to read, or none. The errors of Mean.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> AmortizedMTA(monoids.SampleStdDev(), policies.CountWindow(3)).slide([3, 1, 5, 9]).tolist()
@@ -290,7 +298,9 @@ class SampleStdDev(_StdDev):
 
 
 class PopulationStdDev(_StdDev):
-    """The standard deviation of a population (n); NaN of nothing.
+    """The standard deviation of a population (n); NaN for no elements.
+
+    Takes the name of the field to read, or none. The errors of Mean.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> AmortizedMTA(monoids.PopulationStdDev(), policies.CountWindow(2)).slide([3, 1, 9]).tolist()

@@ -1,7 +1,7 @@
 """Approximate aggregates on Apache DataSketches: DistinctCount, Quantiles and HeavyHitters.
 
-They need the package `datasketches`, which is imported when the first of them is made. A state is a sketch,
-which combining copies and never changes, or None for nothing.
+They need the package `datasketches`, which is imported with the first sketch; ImportError if it is missing.
+A state is a sketch, or None for no elements. A combine copies a sketch, in time linear in its size.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import msgpack
 
-from mta.kinds import Packed, Row, State
+from mta.kinds import Packed, Row, State, Value
 from mta.monoids.columns import number
 from mta.monoids.values import ValueMonoid, canonical, digest
 from mta.options import check_between, is_number
@@ -33,6 +33,8 @@ def _library() -> Any:
 
 
 class Sketch(ValueMonoid):
+    """A monoid whose states are sketches of DataSketches."""
+
     identity = None
     commutes = True
 
@@ -56,7 +58,7 @@ class Sketch(ValueMonoid):
     def unpack(self, packed: Packed) -> State:
         try:
             return None if packed is None else self.from_bytes(packed)
-        except MemoryError:  # a sketch is small, and bytes that are none may ask for any room
+        except MemoryError:  # damaged bytes may ask for any amount of memory; a sketch is small
             raise ValueError(f"bytes that are no sketch of {self!r}") from None
 
     def fingerprint(self) -> str:
@@ -70,14 +72,17 @@ class Sketch(ValueMonoid):
     def to_bytes(self, sketch: State) -> bytes: ...
 
     @abstractmethod
-    def from_bytes(self, data: bytes) -> Any: ...
+    def from_bytes(self, data: bytes) -> State: ...
 
 
 class DistinctCount(Sketch):
-    """How many different elements there are, about: str, bytes, numbers or tuples of them.
+    """Estimates the number of different elements, which are str, bytes, numbers or tuples of them.
 
-    A CPC sketch with 2**lg_k rows: 12, the default, errs by about 1 %. Its estimate depends on the elements
-    alone and not on how a window was cut into parts.
+    A CPC sketch with 2**lg_k rows; with the default of 12 the error is about 1 %. The estimate depends only
+    on the elements, not on the order of combines.
+
+    Takes the name of the field to read, or none. Raises ValueError for a lg_k that is not from 4 to 26, and
+    TypeError for an element of another type.
 
     >>> from mta import AmortizedMTA, monoids
     >>> window = AmortizedMTA(monoids.DistinctCount())
@@ -115,15 +120,18 @@ class DistinctCount(Sketch):
     def to_bytes(self, sketch: State) -> bytes:
         return bytes(sketch.serialize())
 
-    def from_bytes(self, data: bytes) -> Any:
+    def from_bytes(self, data: bytes) -> State:
         return _library().cpc_sketch.deserialize(data)
 
 
 class Quantiles(Sketch):
-    """The values below which given shares of the numbers lie, about, as {share: value}; NaN of nothing.
+    """Estimates quantiles, as {share: value below which this share of the numbers lies}; NaN for no elements.
 
-    A KLL sketch: with k = 200, the default, the rank of a value is within 1.7 % in 99 of 100 cases, and
-    exact for small windows.
+    A KLL sketch. With the default of k = 200 the rank of a value is within 1.7 % in 99 of 100 cases; it is
+    exact for small windows. `q` is one share or several.
+
+    Takes the name of the field to read, or none. Raises ValueError for a share that is not from 0 to 1, for
+    no shares, and for a k that is not from 8 to 65535; TypeError for an element that is no number.
 
     >>> from mta import AmortizedMTA, monoids
     >>> window = AmortizedMTA(monoids.Quantiles(q=[0.5, 0.9]))
@@ -163,16 +171,18 @@ class Quantiles(Sketch):
     def to_bytes(self, sketch: State) -> bytes:
         return bytes(sketch.serialize())
 
-    def from_bytes(self, data: bytes) -> Any:
+    def from_bytes(self, data: bytes) -> State:
         return _library().kll_doubles_sketch.deserialize(data)
 
 
 class HeavyHitters(Sketch):
-    """The most frequent elements and how often they occur, about, as a list of (element, estimate).
+    """Estimates the `top` most frequent elements, as a list of (element, count), the most frequent first.
 
-    At most `top` of them, the most frequent first. Counts are exact up to 0.75 · 2**lg_size different
-    elements; beyond that an estimate is too high by at most 3.5 / 2**lg_size of the length of the window.
-    Elements are str, bytes or 64-bit numbers.
+    Elements are str, bytes or 64-bit numbers. Counts are exact up to 0.75 · 2**lg_size different elements.
+    With more, a count is too high by at most 3.5 / 2**lg_size of the length of the window.
+
+    Takes the name of the field to read, or none. Raises ValueError for a `top` below 1 and for a lg_size that
+    is not from 3 to 26, and TypeError for an element of another type.
 
     >>> from mta import AmortizedMTA, monoids
     >>> window = AmortizedMTA(monoids.HeavyHitters(top=2))
@@ -199,7 +209,7 @@ class HeavyHitters(Sketch):
         sketch.update(row)
         return sketch
 
-    def lower(self, state: State) -> list[tuple[Any, int]]:
+    def lower(self, state: State) -> list[tuple[Value, int]]:
         if state is None:
             return []
         found = state.get_frequent_items(_library().NO_FALSE_NEGATIVES)
@@ -212,23 +222,23 @@ class HeavyHitters(Sketch):
     def to_bytes(self, sketch: State) -> bytes:
         return bytes(sketch.serialize(_item_codec()))
 
-    def from_bytes(self, data: bytes) -> Any:
+    def from_bytes(self, data: bytes) -> State:
         return _library().frequent_items_sketch.deserialize(data, _item_codec())
 
 
 @functools.cache
 def _item_codec() -> Any:
-    """How the items of a sketch become bytes: four bytes of length, then msgpack."""
+    """Serializes the items of a sketch: four bytes of length, then msgpack."""
 
     class Codec(_library().PyObjectSerDe):  # type: ignore[misc]
-        def get_size(self, item: Any) -> int:
+        def get_size(self, item: Value) -> int:
             return len(self.to_bytes(item))
 
-        def to_bytes(self, item: Any) -> bytes:
+        def to_bytes(self, item: Value) -> bytes:
             data: bytes = msgpack.packb(item)
             return len(data).to_bytes(4, "little") + data
 
-        def from_bytes(self, data: bytes, offset: int) -> tuple[Any, int]:
+        def from_bytes(self, data: bytes, offset: int) -> tuple[Value, int]:
             size = int.from_bytes(data[offset : offset + 4], "little")
             return msgpack.unpackb(data[offset + 4 : offset + 4 + size]), size + 4
 

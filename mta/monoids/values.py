@@ -1,10 +1,9 @@
-"""Elements that need not be numbers: what passes, in what form it is kept, and how it is hashed."""
+"""Elements that need not be numbers: how they are checked, stored and hashed."""
 
 from __future__ import annotations
 
 import hashlib
 import struct
-from typing import Any
 
 import numpy as np
 
@@ -13,12 +12,12 @@ from mta.monoids.base import Monoid, required
 from mta.monoids.columns import column_of, number, numeric_column, refuse_time_types
 from mta.owned import own
 
-#: types of missing values of other libraries, by name so that none of these has to be imported
+#: Names of the types that other libraries have for missing values. By name, no library has to be imported.
 MISSING_TYPES = frozenset({"NAType", "NaTType", "MaskedConstant"})
 
 
 def plain(value: Value, monoid: object) -> Value:
-    """Any value as plain Python, a NumPy scalar without its wrapping; refuses what stands for no value."""
+    """A value as plain Python. Raises TypeError or ValueError for a missing value and for NaN."""
     value = unwrapped(value, monoid)
     if value is None or type(value).__name__ in MISSING_TYPES:
         raise TypeError(
@@ -29,8 +28,11 @@ def plain(value: Value, monoid: object) -> Value:
     return own(value)
 
 
-def plain_column(column: Any, monoid: object) -> Array:
-    """A column of any values but missing ones: 64-bit where all are numbers, objects otherwise."""
+def plain_column(column: Value, monoid: object) -> Array:
+    """A column of plain values: of 64-bit numbers if all are numbers, of objects otherwise.
+
+    Raises the errors of `plain`, with the number of the row.
+    """
     given = np.asarray(column)
     if given.ndim != 1:
         raise TypeError(f"{monoid!r} takes one column of values, got an array of shape {given.shape}")
@@ -48,20 +50,20 @@ def plain_column(column: Any, monoid: object) -> Array:
 
 
 def unwrapped(value: Value, monoid: object) -> Value:
-    """A NumPy scalar as plain Python, anything else as it is."""
+    """A NumPy scalar as plain Python; any other value unchanged."""
     if not isinstance(value, np.generic):
         return value
     refuse_time_types(value, monoid)
     plain = value.item()
-    if isinstance(plain, np.generic):  # of more digits than Python has
+    if isinstance(plain, np.generic):  # a long float, with more digits than a float
         return complex(plain) if isinstance(plain, np.complexfloating) else float(plain)
     return plain
 
 
 def canonical(value: Value, monoid: object) -> bytes:
-    """The same bytes for equal values, in every process: what sketches and filters hash.
+    """Bytes that sketches and filters hash: the same for equal values, in every process.
 
-    Numbers that are equal are the same element, as in a Python set: 1, 1.0 and True.
+    Equal numbers are the same element, as in a Python set: 1, 1.0 and True. Raises TypeError for other types.
     """
     if isinstance(value, str):
         return b"s" + value.encode("utf-8", "surrogatepass")
@@ -81,12 +83,15 @@ def canonical(value: Value, monoid: object) -> bytes:
 
 
 def digest(value: Value, monoid: object) -> bytes:
-    """16 bytes that stand for a value, the same in every process."""
+    """A hash of 16 bytes of a value, the same in every process."""
     return hashlib.blake2b(canonical(value, monoid), digest_size=16).digest()
 
 
 class ValueMonoid(Monoid):
-    """A monoid over Python objects whose element is one value, plain or under one field name."""
+    """A monoid over Python objects, which reads one input: the element itself or one field of it.
+
+    Parameters: the name of the field, or none. Raises TypeError for more names.
+    """
 
     def __init__(self, *fields: str) -> None:
         if len(fields) > 1 or not all(isinstance(field, str) for field in fields):
@@ -97,7 +102,7 @@ class ValueMonoid(Monoid):
         return self.check_row(required(value, self.fields[0], self) if self.fields else value)
 
     def check_row(self, row: Row) -> Row:
-        """The row as a plain value; refuses what is no element of this monoid."""
+        """The row as a plain value. Raises TypeError or ValueError if the monoid does not take it."""
         return plain(row, self)
 
     def lift(self, value: Value) -> State:
