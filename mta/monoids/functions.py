@@ -107,7 +107,7 @@ def from_function(
     - `lift` makes a state of an element, and `lower` a result of a state. The default is no change.
     - `pack` and `unpack` turn a state into plain values and back, for stores. Give both or neither.
     - `name` stands for the functions in a checkpoint, which only a monoid of the same name can restore.
-      Without a name, the place of their definition and their code stand for them, and another version of
+      Without a name, the names of their definitions and their code stand for them, and another version of
       Python compiles other code.
     - `field` is the field to read if elements are mappings.
     - `grows` says that a state is as large as its elements, as a list is. The window then keeps few states.
