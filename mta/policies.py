@@ -21,7 +21,7 @@ from mta.monoids.base import ColumnarMonoid, Monoid
 from mta.monoids.fields import Fields
 from mta.monoids.runs import LongestIncreasingRun
 from mta.options import check_name, whole_number
-from mta.owned import shown
+from mta.owned import guarded
 
 
 class Policy(ABC):
@@ -131,7 +131,7 @@ class _Guarded:
 
     def __call__(self, total: State, old: State) -> Any:
         """A bool, or for columns an array of them. Raises TypeError for other results."""
-        answer = self.function(shown(total), shown(old))
+        answer = self.function(guarded(total), guarded(old))
         if answer is True or answer is False:
             return answer
         if answer is None or isinstance(answer, (str, bytes)):  # None comes of a function without a return
