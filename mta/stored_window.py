@@ -8,9 +8,9 @@ from typing import Any
 from mta.core.outcome import Batch
 from mta.core.tree import Tree
 from mta.durability.attempts import AttemptHold
+from mta.durability.checkpoints import INLINE, Checkpoints, Content, fingerprint
 from mta.durability.manifest import Version
 from mta.durability.ownership import Ownership
-from mta.durability.snapshots import INLINE, Checkpoints, Content, fingerprint
 from mta.encoding.packing import pack
 from mta.monoids.base import Monoid
 from mta.paging.bounds import Bounds

@@ -19,9 +19,9 @@ from mta.core.limits import Limits
 from mta.core.states import NOTHING, layout_of
 from mta.core.tree import UNKNOWN, Sums, Tree
 from mta.durability.attempts import AttemptHold
+from mta.durability.checkpoints import INLINE, check_matches
 from mta.durability.manifest import Version
 from mta.durability.ownership import Ownership
-from mta.durability.snapshots import INLINE, check_matches
 from mta.encoding.packing import unpack
 from mta.errors import WindowError
 from mta.inputs import lower_of

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from mta import AmortizedMTA, Fenced, LogMTA, PagesLost, monoids, policies
-from mta.durability import attempts, leases, snapshots
+from mta.durability import attempts, checkpoints, leases
 from mta.durability.attempts import AttemptHold, retire
 from mta.durability.coding import decode_root, pack_version
 from mta.durability.manifest import DOCUMENTS, Attempt, Extents, Root, Version
@@ -711,7 +711,7 @@ def test_attempts_at_random(url: str, page_size: int, monkeypatch: pytest.Monkey
 
     for module in ("mta.durability.attempts", "mta.durability.operations.collect"):
         monkeypatch.setattr(sys.modules[module], "is_gone", is_gone)
-    monkeypatch.setattr(snapshots, "MOST_PARTS", 3)
+    monkeypatch.setattr(checkpoints, "MOST_PARTS", 3)
     Machine.url, Machine.page_size, Machine.gone = url, page_size, gone
     examples = settings.default.max_examples * (2 if url.startswith("memory") else 1) // 2
     run_state_machine_as_test(  # type: ignore[no-untyped-call]

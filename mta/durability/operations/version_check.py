@@ -12,10 +12,10 @@ import numpy as np
 from mta.core.page import Page
 from mta.core.states import ColumnLayout, Layout, layout_of
 from mta.core.tail import Tail
+from mta.durability.checkpoints import load_tail
 from mta.durability.coding import decode_root
 from mta.durability.manifest import Root, Version
 from mta.durability.operations.agreement import agree
-from mta.durability.snapshots import load_tail
 from mta.encoding.untrusted import Malformed, shown, surely
 from mta.errors import ManifestCorrupt, PageError
 from mta.monoids.base import Monoid
