@@ -9,7 +9,7 @@ from mta.core.outcome import Batch
 from mta.core.tree import Tree
 from mta.durability.attempts import AttemptHold
 from mta.durability.checkpoints import INLINE, Checkpoints, Content, fingerprint
-from mta.durability.manifest import Version
+from mta.durability.manifest import SavedView, Version
 from mta.durability.ownership import Ownership
 from mta.encoding.packing import pack
 from mta.monoids.base import Monoid
@@ -44,7 +44,8 @@ class Keeper:
     def _content(self) -> Content:
         tree = self._tree
         oldest = tree.oldest if len(tree) else None
-        return Content(tree.head, tree.tail, oldest, tree.youngest, tree.forest.tails)
+        view = SavedView(tree.head, tree.tail, oldest)
+        return Content((view,), tree.tail, tree.youngest, tree.forest.tails)
 
     def checkpoint(self, offset: Any, monoid: Monoid, policy: Policy | None) -> int:
         packed = pack(offset)

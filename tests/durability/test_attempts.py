@@ -721,8 +721,7 @@ def test_attempts_at_random(url: str, page_size: int, monkeypatch: pytest.Monkey
 
 def test_documents_that_no_version_names_any_more_go(store: Store, name: str) -> None:
     def version(*documents: tuple[int, int, int]) -> Version:
-        extents = Extents(((5, None),), 1)
-        return Version(1, 0, 0, None, None, b"", extents, (), documents=documents)
+        return Version.of_documents(1, b"", Extents(((5, None),), 1), documents)
 
     keys = {
         (epoch, n): page_key(page_prefix(name, epoch, DOCUMENTS), n) for epoch in (5, 6) for n in range(9)

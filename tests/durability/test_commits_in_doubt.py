@@ -209,6 +209,7 @@ def test_a_forked_copy_of_a_writer_is_fenced(line: Line) -> None:
     copy = line.window(4)
     # what a copy of the process would have: the same epoch, owner and token
     vars(copy._keeper.hold).update(vars(window._keeper.hold))
+    copy.extend(VALUES[:100])
     window.push(1)
     window.checkpoint()
     copy.push(2)
