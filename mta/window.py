@@ -20,9 +20,9 @@ from mta.core.log import Log
 from mta.core.states import NOTHING, layout_of
 from mta.core.view import Sums, View
 from mta.durability.attempts import AttemptHold
+from mta.durability.checkpoints import INLINE, check_matches
 from mta.durability.manifest import Version
 from mta.durability.ownership import Ownership
-from mta.durability.snapshots import INLINE, check_matches
 from mta.encoding.packing import unpack
 from mta.errors import WindowError
 from mta.inputs import lower_of
@@ -30,7 +30,7 @@ from mta.kinds import UNKNOWN
 from mta.monoids.base import Monoid
 from mta.paging.local import LocalPages
 from mta.policies import Policy
-from mta.stored_window import Keeper
+from mta.stored_window import StoredWindow
 from mta.turns import CLOSED, FORKED, TakesTurns, in_turn
 from stores import Store
 
@@ -70,7 +70,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         self._log = Log(layout_of(monoid), LocalPages(), self._page_size)
         self._view = self._view_kind(monoid)(self._log, singles=bool(limits.predicates))
         self._admission = Admission(self._log, asked_for_times=bool(limits.spans()))
-        self._keeper: Keeper | None = None
+        self._stored: StoredWindow | None = None
         if store is not None:
             self.keep_in(store, Ownership(store, self._name, self._page_size, retain=retain, lease=lease))
 
@@ -141,17 +141,17 @@ class MonoidTreeAggregator(TakesTurns, ABC):
     @property
     def offset(self) -> Any:
         """The caller's offset in the last checkpoint; None before the first."""
-        return None if self._keeper is None else unpack(self._keeper.offset)
+        return None if self._stored is None else unpack(self._stored.offset)
 
     @property
     def version(self) -> int | None:
         """The number of the last checkpoint; None before the first."""
-        return None if self._keeper is None else self._keeper.version
+        return None if self._stored is None else self._stored.version
 
     @property
     def pages_read(self) -> tuple[int, int]:
         """How many pages were asked for, and how many of them were in the process or on their way to it."""
-        return (0, 0) if self._keeper is None else (self._keeper.pages.asked, self._keeper.pages.hits)
+        return (0, 0) if self._stored is None else (self._stored.pages.asked, self._stored.pages.hits)
 
     # -- elements in ------------------------------------------------------------------------------------
 
@@ -243,8 +243,8 @@ class MonoidTreeAggregator(TakesTurns, ABC):
                 results = slide_in_parts(fork, self._limits, batch, self._push)
                 view.become(fork)
                 return results
-            if self._keeper is not None and len(self) >= len(batch):
-                self._keeper.write_early(batch)
+            if self._stored is not None and len(self) >= len(batch):
+                self._stored.write_early(batch)
             outcome = slide(view, self._limits, batch)
             view.add_batch(*view.after(outcome), batch)
             return outcome.results
@@ -286,7 +286,9 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         `inline` bytes of each tail may stand in a version itself.
         """
         self._store, self._admission.stored = store, True
-        self._keeper = Keeper(store, self._name, self._view, hold, self._bounds, inline=inline)
+        self._stored = StoredWindow(
+            store, self._name, self._log, [self._view], hold, self._bounds, inline=inline
+        )
         self._stays_in_this_process()
 
     @in_turn
@@ -296,11 +298,11 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         Writes in proportion to what came since the last checkpoint. Raises Fenced if another writer has
         taken the window over.
         """
-        if self._keeper is None:
+        if self._stored is None:
             raise WindowError(
                 f"the window {self.name!r} has no store to make a checkpoint in; give it store=..."
             )
-        return self._keeper.checkpoint(offset, self.monoid, self.policy)
+        return self._stored.checkpoint(offset, self.monoid, self.policy)
 
     @classmethod
     def restore(
@@ -336,15 +338,15 @@ class MonoidTreeAggregator(TakesTurns, ABC):
 
     def load(self, version: Version) -> None:
         """This window, which is empty and has a store, becomes what a version says."""
-        assert self._keeper is not None
-        self._keeper.load(version)
+        assert self._stored is not None
+        self._stored.load(version)
         self._admission.clock.resume(version.youngest, version.tail)
 
     @in_turn
     def hand_over(self, number: int) -> Version:
         """The window as a version that somebody else keeps; it is closed then. For the hold of an attempt."""
-        assert self._keeper is not None
-        version = self._keeper.hand_over(number, self.monoid, self.policy)
+        assert self._stored is not None
+        version = self._stored.hand_over(number, self.monoid, self.policy)
         self._log.tails = []
         self._closed, self._ended = CLOSED, True
         return version
@@ -359,10 +361,10 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         if self._busy:
             raise self._refusal()
         self._closed = CLOSED
-        if self._keeper is None:
+        if self._stored is None:
             self._log.pages.close()
         else:
-            self._keeper.close()
+            self._stored.close()
         self._ended = True
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:

@@ -64,7 +64,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "paging/read_ahead": ("tests/paging/test_read_ahead.py",),
     **dict.fromkeys(
-        tuple(f"durability/{part}" for part in ("ownership", "writer", "snapshots", "coding")), DURABILITY
+        tuple(f"durability/{part}" for part in ("ownership", "writer", "checkpoints", "coding")), DURABILITY
     ),
     "durability/manifest": ("tests/durability/test_named.py", *DURABILITY),
     "durability/attempts": ("tests/durability/test_attempts.py", "tests/durability/test_gc.py"),

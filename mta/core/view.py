@@ -385,11 +385,11 @@ class View(ABC):
             self.follower.head_at(self.head >> shift)
             log.drop_behind_views()
 
-    def resume(self, head: int, oldest: Any) -> None:
+    def resume(self, head: int, end: int, oldest: Any) -> None:
         """Makes an empty view what a version says; its log is resumed already."""
-        self.head, self.end, self.oldest = head, self.log.tail, oldest
-        self.stack, self.walked_from = Stack(self.log, self.end), head
-        self.r0 = UNKNOWN if head < self.end else NOTHING
+        self.head, self.end, self.oldest = head, end, oldest
+        self.stack, self.walked_from = Stack(self.log, end), head
+        self.r0 = UNKNOWN if head < end else NOTHING
         self.follower.head_at(head >> self.log.shift)
 
 

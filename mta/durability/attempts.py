@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from mta.durability import leases
-from mta.durability.coding import decode_root, encode_root, pack_version
+from mta.durability.coding import decode_root, pack_version
 from mta.durability.manifest import DOCUMENTS, PART, Attempt, Extents, Named, Root, Version, next_epoch
 from mta.durability.owners import surely_dead, this_process
 from mta.durability.writer import Writer
@@ -74,7 +74,7 @@ class AttemptHold(Writer):
                 root, token = found or (self.root, None)
                 claimed, epoch = self._with_me(root)
                 try:
-                    self._store.swap_root(self._name, encode_root(self._name, claimed), token)
+                    self._store.swap_root(self._name, self._encoded(claimed), token)
                 except Conflict:
                     if not self._is_there():
                         continue
@@ -122,7 +122,7 @@ class AttemptHold(Writer):
         )
         now = self._store.now()
         self.beside_gone = any(each.version is None and is_gone(each, now) for each in kept)
-        epoch = next_epoch(root.epoch, now)
+        epoch = next_epoch(max(root.epoch, self.extents.open if self.extents else 0), now)
         if self._goes_on(root):
             epoch = root.epoch
             kept = ()
@@ -190,7 +190,7 @@ class AttemptHold(Writer):
                 if not root.attempts and not root.versions:
                     self._store.delete_root(self._name, token)
                 else:
-                    self._store.swap_root(self._name, encode_root(self._name, root), token)
+                    self._store.swap_root(self._name, self._encoded(root), token)
                 return
             except Conflict:
                 # another attempt came between, or this was done and its answer lost: look again

@@ -1,4 +1,4 @@
-"""Roots and versions as bytes, and back. What comes back is checked: a store may give anything."""
+"""Roots and versions as bytes, and back. Bytes are checked: a store may return anything."""
 
 from __future__ import annotations
 
@@ -9,7 +9,17 @@ import msgpack
 import xxhash
 
 from mta.core.page import LARGEST_PAGE
-from mta.durability.manifest import MOST_PARTS, Attempt, Extents, Part, Root, SavedTail, Version
+from mta.durability import invariants
+from mta.durability.manifest import (
+    MOST_PARTS,
+    Attempt,
+    Extents,
+    Part,
+    Root,
+    SavedTail,
+    SavedView,
+    Version,
+)
 from mta.encoding import packing
 from mta.encoding.untrusted import Malformed, fields, moment, raw, real, shown, surely, text, whole
 from mta.errors import ManifestCorrupt
@@ -17,20 +27,29 @@ from mta.errors import ManifestCorrupt
 FORMAT = 3
 MAGIC = b"MTAR"
 
-#: A window has at most so many tiers, and documents that follow each other are so many.
-MOST_TIERS, MOST_DOCUMENTS = 64, 1 << 20
+#: The most views of a window, and the most documents of one range.
+MOST_VIEWS, MOST_DOCUMENTS = 1 << 10, 1 << 20
 
-#: What a manifest may say: below, so that there is room for more.
-LAST_EPOCH = LAST_LEAF = 1 << 62
+#: The largest epoch and position in a manifest. There is room for more in 64 bits.
+LAST_EPOCH = LAST_POSITION = 1 << 62
 
 
 def pack_version(version: Version) -> list[Any]:
-    return [
+    """A version as a list. Several views, or one that ends before the tail, take a field more."""
+    packed = [
         version.number, version.head, version.tail, version.oldest, version.youngest, version.offset,
         [list(pair) for pair in version.extents.ends],
         [[tail.start, _pack_parts(tail.parts), tail.inline, tail.inline_count] for tail in version.tails],
         version.next_part, [list(documents) for documents in version.documents],
     ]  # fmt: skip
+    if version.views != _only_view(version.head, version.tail, version.oldest):
+        packed.append([list(view) for view in version.views])
+    return packed
+
+
+def _only_view(head: int, tail: int, oldest: Any) -> tuple[SavedView, ...]:
+    """The views of a version that has one, up to its tail."""
+    return (SavedView(head, tail, oldest),)
 
 
 def encode_root(name: str, root: Root) -> bytes:
@@ -112,45 +131,34 @@ def unpack_version(shift: int, packed: Any) -> Version:
 
 
 def _version(shift: int, packed: Any) -> Version:
+    several = len(fields(packed, "a version")) == 11
     number, head, tail, oldest, youngest, offset, ends, tails, next_part, documents = fields(
-        packed, "a version", 10
+        packed[:10] if several else packed, "a version", 10
     )
-    whole(tail, "the tail", 0, LAST_LEAF)
+    whole(tail, "the tail", 0, LAST_POSITION)
     packing.unpack(raw(offset, "the offset"))
+    views = only = _only_view(whole(head, "the head", 0, tail), tail, _time(oldest))
+    if several:
+        views = tuple(_view(each) for each in fields(packed[10], "the views"))
+        if not 0 < len(views) <= MOST_VIEWS or views == only:
+            raise Malformed(f"it has {len(views)} views, which do not need a field of their own")
     version = Version(
-        whole(number, "the number of a version"), whole(head, "the head", 0, tail), tail,
-        _time(oldest), _time(youngest), offset,
+        whole(number, "the number of a version"), views, tail, _time(youngest), offset,
         Extents(tuple(_extent(each) for each in fields(ends, "the extents")), shift),
         tuple(_saved_tail(tier, each) for tier, each in enumerate(fields(tails, "the tails"))),
         whole(next_part, "the next part"),
         tuple(_documents(each) for each in fields(documents, "the documents")),
     )  # fmt: skip
-    _check_shape(version)
+    for violation in invariants.of_version(version):
+        raise Malformed(violation)
+    if (version.head, version.oldest) != only[0][::2]:
+        raise Malformed(f"its head is {head}, of time {oldest}, and its views are {shown(list(views))}")
     return version
 
 
-def _check_shape(version: Version) -> None:
-    """Refuses what no window is like, though each number for itself may be right."""
-    shift, ends = version.extents.shift, [end for _, end in version.extents.ends]
-    closed = [end for end in ends[:-1] if end is not None]
-    if not ends or ends[-1] is not None or len(closed) != len(ends) - 1 or closed != sorted(closed):
-        raise Malformed(f"its extents {shown(version.extents.ends)} do not follow each other")
-    if (version.head < version.tail) != (version.oldest is not None) or (
-        version.oldest is not None and (version.youngest is None or version.youngest < version.oldest)
-    ):
-        raise Malformed(
-            f"it holds {version.tail - version.head} elements, of times from {version.oldest} to "
-            f"{version.youngest}"
-        )
-    if len(version.tails) > MOST_TIERS or version.tail >> shift * len(version.tails):
-        raise Malformed(f"it has {len(version.tails)} tiers for {version.tail} elements")
-    for tier, tail in enumerate(version.tails):
-        count = version.tail >> shift * tier
-        start, stop = count >> shift << shift, tail.saved + tail.inline_count
-        if (tail.start, stop) != (start, count):
-            raise Malformed(
-                f"the tail of tier {tier} is [{tail.start}, {stop}) and should be [{start}, {count})"
-            )
+def _view(packed: Any) -> SavedView:
+    head, end, oldest = fields(packed, "a view", 3)
+    return SavedView(whole(head, "the head of a view"), whole(end, "the end of a view"), _time(oldest))
 
 
 def _time(value: Any) -> int | float | None:

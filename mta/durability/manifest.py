@@ -1,9 +1,9 @@
-"""The manifest of a window: what its store's root says, and what of the store that makes count.
+"""The manifest of a window: the content of its root in the store, which says which pages and parts count.
 
-A root holds the writer's epoch and the last few versions that were committed. A version is all that is
-needed beside the pages: head and tail, the partial last page of each tier, under which epochs the pages were
-written, and the caller's offset. It is small and swapped atomically, and a page that a version names never
-changes, so whoever reads a root sees one state of the window and never a mixture.
+A root holds the writer's epoch and the last few versions that were committed. A version is all that is needed
+beside the pages: the heads and ends of the views, the partial last page of each tier, the epochs under which
+pages were written, and the caller's offset. A root is small and swapped atomically, and a page that a version
+names never changes. So a reader of a root sees one state of the window and never a mixture.
 """
 
 from __future__ import annotations
@@ -12,22 +12,23 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from mta.paging.ranges import union, without
 from stores import PageKey
 from stores.base import page_key, page_prefix
 
-#: Parts of a tier's tail are kept under the tier with this bit set.
+#: Parts of a tier's tail have keys with the tier and this bit.
 PART = 0x80
 
-#: Documents that are no pages are kept under this tier.
+#: Documents that are not pages have keys with this tier.
 DOCUMENTS = 0x7F
 
-#: A tail has at most so many parts.
+#: The most parts that a tail has.
 MOST_PARTS = 256
 
-#: Each claim takes so many epochs: the writer's own, to use one after the other without asking.
+#: Each claim takes this many epochs, which the writer then uses one after the other without a claim.
 EPOCHS = 1 << 10
 
 
@@ -35,8 +36,8 @@ EPOCHS = 1 << 10
 class Part:
     """Entries `start` to `stop` of a tier's tail, written by one checkpoint.
 
-    Its serial number is never given again, not even if the write or the checkpoint failed: a write that
-    failed may still arrive.
+    No other part gets its serial number, even if the write or the checkpoint failed: a write that failed may
+    still arrive.
     """
 
     tier: int
@@ -55,31 +56,31 @@ class SavedTail:
 
     start: int
     parts: tuple[Part, ...] = ()
-    #: entries behind the parts, as `codec.encode_run` wrote them
+    #: the entries behind the parts, serialized by `codec.encode_run`
     inline: bytes = b""
     inline_count: int = 0
 
     @property
     def saved(self) -> int:
-        """The entry behind the parts."""
+        """The number of the first entry behind the parts."""
         return self.parts[-1].stop if self.parts else self.start
 
 
 @dataclass(frozen=True)
 class Extents:
-    """Which epoch wrote a page: (epoch, tail at the end of the epoch), oldest first; the last one is open."""
+    """The epochs that pages were written in: (epoch, tail at its end), oldest first. The last one is open."""
 
     ends: tuple[tuple[int, int | None], ...]
     shift: int
 
     @property
     def open(self) -> int:
-        """The epoch that writes now."""
+        """The epoch of pages that are written now."""
         return self.ends[-1][0]
 
     @cached_property
     def _closed(self) -> list[int]:
-        """Where the epochs that are over end, in order."""
+        """The tails at the ends of the closed epochs, in order."""
         return [end for _, end in self.ends if end is not None]
 
     def _extent_of(self, tier: int, number: int) -> int:
@@ -87,6 +88,10 @@ class Extents:
 
     def epoch_of(self, tier: int, number: int) -> int:
         return self.ends[self._extent_of(tier, number)][0]
+
+    def prefix(self, name: str, tier: int, number: int) -> str:
+        """The prefix of the key of a page."""
+        return page_prefix(name, self.epoch_of(tier, number), tier)
 
     def ranges(self, tier: int, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
         """The epochs of pages start to stop of a tier, each with its range."""
@@ -97,7 +102,7 @@ class Extents:
             start = last
 
     def prefixes(self, name: str, tier: int, pages: range) -> list[tuple[str, range]]:
-        """The prefixes that the keys of pages of a tier have, with the range of each."""
+        """The prefixes of the keys of some pages of a tier, each with its range of pages."""
         return [
             (page_prefix(name, epoch, tier), range(first, last))
             for epoch, first, last in self.ranges(tier, pages.start, pages.stop)
@@ -117,22 +122,54 @@ class Extents:
         return replace(self, ends=tuple(pair for pair in self.ends if pair[1] is None or pair[1] > head))
 
 
+class SavedView(NamedTuple):
+    """One view of a log: the positions of its head and its end, and the time of its oldest element."""
+
+    head: int
+    end: int
+    #: None if the view is empty
+    oldest: Any
+
+
 @dataclass(frozen=True)
 class Version:
-    """One committed state of a window."""
+    """One committed state of a log with its views."""
 
     number: int
-    head: int
+    #: at least one
+    views: tuple[SavedView, ...]
     tail: int
-    oldest: Any
+    #: the time of the last element that was appended
     youngest: Any
     offset: Any
     extents: Extents
     tails: tuple[SavedTail, ...]
-    #: parts that come get this serial number at least
+    #: the least serial number of parts to come
     next_part: int = 0
-    #: what else belongs to it: epoch, first and last + 1 of documents that follow each other
+    #: documents that belong to the version: ranges of their numbers, as epoch, first and last + 1
     documents: tuple[tuple[int, int, int], ...] = ()
+
+    @staticmethod
+    def of_documents(
+        number: int, offset: bytes, extents: Extents, documents: tuple[tuple[int, int, int], ...]
+    ) -> Version:
+        """A version without elements."""
+        return Version(number, (SavedView(0, 0, None),), 0, None, offset, extents, (), 0, documents)
+
+    @cached_property
+    def oldest_view(self) -> SavedView:
+        """The view with the oldest head."""
+        return min(self.views, key=attrgetter("head"))
+
+    @property
+    def head(self) -> int:
+        """The oldest head of all views: the first position whose element is needed."""
+        return self.oldest_view.head
+
+    @property
+    def oldest(self) -> Any:
+        """The time of the oldest element of the view with the oldest head."""
+        return self.oldest_view.oldest
 
     def pages(self) -> Iterator[tuple[int, int, int]]:
         """Tier, first and last + 1 of the pages that this version names."""
@@ -147,35 +184,29 @@ class Version:
         return (part for tail in self.tails for part in tail.parts)
 
     def keys(self, name: str) -> Iterator[str]:
-        """The keys of all that this version names."""
+        """The keys of all pages, parts and documents that this version names."""
         return Named.by([self]).keys(name)
-
-    def page_keys(self, name: str, tier: int, numbers: range) -> list[str]:
-        """The keys of pages of a tier, whether it names them or not."""
-        return [
-            page_key(page_prefix(name, self.extents.epoch_of(tier, each), tier), each) for each in numbers
-        ]
 
 
 @dataclass(frozen=True)
 class Named:
-    """What some versions name: pages, parts of tails, and documents, by the numbers in their keys.
+    """The pages, parts of tails, and documents that some versions name, by the numbers in their keys.
 
-    This alone says what a version names. Committing, deleting, clearing away, looking and verifying ask it.
+    Every other module asks this class what a version names: checkpoints, deletion, and operations.
     """
 
-    #: by epoch and tier; ranges are in order and do not meet
+    #: by epoch and tier; ranges are in order, with gaps between them
     ranges: Mapping[tuple[int, int], list[range]]
 
     @staticmethod
     def by(versions: Iterable[Version], tiers: Collection[int] | None = None) -> Named:
-        """What versions name, of all tiers or of some: pages have theirs, parts have `PART` with them."""
+        """The names in versions, of all tiers or of some. The tier of a part is its tail's with `PART`."""
         found: dict[tuple[int, int], list[range]] = {}
         for version in versions:
             for epoch, tier, numbers in _named(version, tiers):
                 if numbers:
                     found.setdefault((epoch, tier), []).append(numbers)
-        return Named({place: union(ranges) for place, ranges in found.items()})
+        return Named({key: union(ranges) for key, ranges in found.items()})
 
     def __contains__(self, key: PageKey) -> bool:
         return any(key.number in numbers for numbers in self.ranges.get((key.epoch, key.tier), ()))
@@ -184,12 +215,12 @@ class Named:
         return bool(self.ranges)
 
     def less(self, other: Named) -> Named:
-        """What this names and the other does not."""
-        left = {place: without(each, other.ranges.get(place, ())) for place, each in self.ranges.items()}
-        return Named({place: ranges for place, ranges in left.items() if ranges})
+        """The names in this that are not in the other."""
+        left = {key: without(each, other.ranges.get(key, ())) for key, each in self.ranges.items()}
+        return Named({key: ranges for key, ranges in left.items() if ranges})
 
     def prefixes(self, name: str) -> Iterator[tuple[str, int, range]]:
-        """The prefixes that keys of a window have, each with its tier and its numbers."""
+        """The prefixes of the keys of a window, each with its tier and its numbers."""
         for (epoch, tier), ranges in self.ranges.items():
             prefix = page_prefix(name, epoch, tier)
             yield from ((prefix, tier, numbers) for numbers in ranges)
@@ -199,7 +230,7 @@ class Named:
 
 
 def _named(version: Version, tiers: Collection[int] | None) -> Iterator[tuple[int, int, range]]:
-    """Epoch, tier and numbers of all that a version names, of all tiers or of some."""
+    """Epoch, tier and numbers of the names in a version, of all tiers or of some."""
     for tier, start, stop in version.pages():
         if tiers is None or tier in tiers:
             for epoch, first, last in version.extents.ranges(tier, start, stop):
@@ -214,9 +245,9 @@ def _named(version: Version, tiers: Collection[int] | None) -> Iterator[tuple[in
 
 @dataclass(frozen=True)
 class Attempt:
-    """One of several writers that may run at once, of whom somebody else decides which one counts.
+    """One of several writers that may run at once. Another party decides which one of them counts.
 
-    So it is with the tasks of a streaming query: Spark's state says which attempt won a micro-batch.
+    The tasks of a streaming query are such: Spark's state says which attempt won a micro-batch.
     """
 
     id: str
@@ -227,7 +258,7 @@ class Attempt:
     owner: tuple[str, int, int]
     #: until when its pages are left alone while it has published nothing
     lease: float
-    #: what it came to; None while it is at work
+    #: the version that it has published; None while it is at work
     version: Version | None = None
 
     def has(self, epoch: int) -> bool:
@@ -237,7 +268,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Root:
-    """What the store's root of a window says."""
+    """The content of a window's root in the store."""
 
     epoch: int
     page_size: int
@@ -249,17 +280,17 @@ class Root:
     lease: float | None = None
     next_version: int = 1
     versions: tuple[Version, ...] = field(default=())
-    #: writers that share the window, each of which goes on from the last of `versions`
+    #: writers that share the window; each goes on from the last of `versions`
     attempts: tuple[Attempt, ...] = field(default=())
 
     @property
     def retained(self) -> tuple[Version, ...]:
-        """The versions that were committed, and those that attempts have come to."""
+        """The versions that were committed, and those that attempts have published."""
         published = (each.version for each in self.attempts if each.version is not None)
         return (*self.versions, *published)
 
     def has(self, epoch: int) -> bool:
-        """Whether an epoch is the root's: one of those that its last claim took."""
+        """Whether an epoch is one of those that the last claim of the root took."""
         return self.epoch <= epoch < self.epoch + EPOCHS
 
     def version(self, number: int | None) -> Version | None:
@@ -269,17 +300,17 @@ class Root:
         return next((version for version in self.retained if version.number == number), None)
 
     def first_needed(self) -> int | None:
-        """The first leaf that a retained version needs; None if there is no version."""
+        """The first position that a retained version needs; None if there is no version."""
         return min((version.head for version in self.retained), default=None)
 
     def next_part(self) -> int:
-        """Versions to come name parts of this serial number at least, or such as a retained one names."""
+        """The least serial number of parts that are in no retained version, and in versions to come."""
         return max((version.next_part for version in self.retained), default=0)
 
 
 def next_epoch(epoch: int, now: float) -> int:
-    """An epoch that was never before, not even of a window that was removed: a zombie may still have it.
+    """An epoch that no writer ever had, even of a window that was removed and whose writer may still run.
 
-    The few that follow are its owner's too. Goes by the clock that all writers share.
+    The `EPOCHS` from it on are its owner's. Goes by the clock that all writers share.
     """
     return max(epoch + EPOCHS, int(now * 1_000_000))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import xxhash
 
 from mta.durability import leases
-from mta.durability.coding import decode_root, encode_root
+from mta.durability.coding import decode_root
 from mta.durability.manifest import Extents, Root, Version, next_epoch
 from mta.durability.owners import this_process
 from mta.durability.writer import Writer
@@ -131,7 +131,7 @@ class Ownership(Writer):
         """Swaps a root in, which goes on from the version `lineage` if it is one of another than before."""
         lineage = self._lineage if lineage is None else lineage
         now = leases.now()
-        data = encode_root(self._name, root)
+        data = self._encoded(root)
         self._unanswered += (_Sent(xxhash.xxh3_64_digest(data), root, lineage),)
         token: Token | None = None
         while token is None:

@@ -10,11 +10,11 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
-from mta.durability import leases
-from mta.durability.coding import decode_root
+from mta.durability import invariants, leases
+from mta.durability.coding import decode_root, encode_root
 from mta.durability.manifest import Extents, Named, Root, Version
 from stores import Store, Token
-from stores.base import check_name, page_prefix
+from stores.base import check_name
 
 
 class Writer(ABC):
@@ -69,6 +69,11 @@ class Writer(ABC):
 
     # -- the root ---------------------------------------------------------------------------------------
 
+    def _encoded(self, root: Root) -> bytes:
+        """The bytes of a root that is about to be swapped in. ManifestCorrupt if it violates an invariant."""
+        invariants.check(self._name, root)
+        return encode_root(self._name, root)
+
     def _read(self) -> tuple[Root, Token] | None:
         found = self._store.read_root(self._name)
         return None if found is None else (decode_root(self._name, found[0]), found[1])
@@ -116,7 +121,7 @@ class Writer(ABC):
     # -- keys -------------------------------------------------------------------------------------------
 
     def prefix(self, tier: int, number: int) -> str:
-        return page_prefix(self._name, self._known_extents().epoch_of(tier, number), tier)
+        return self._known_extents().prefix(self._name, tier, number)
 
     def prefixes(self, tier: int, pages: range) -> list[tuple[str, range]]:
         return self._known_extents().prefixes(self._name, tier, pages)

@@ -208,7 +208,7 @@ def _windows(store: Any) -> None:
         with AmortizedMTA(monoid, policy, store=store, name=name, page_size=4, lease=1e6) as window:
             for start in range(0, 50, 25):
                 window.extend(range(start, start + 25))
-                window._keeper.checkpoints._inline = 0  # so that there are parts
+                window._stored.checkpoints._inline = 0  # so that there are parts
                 window.checkpoint(offset={"line": start})
     for batch in range(2):
         hold = AttemptHold(store, "bad-shared", 4, None, batch=batch, run="r", lease=1e6)
@@ -275,7 +275,7 @@ def try_stored(megabytes: int, step: int) -> int:
     kinds = {"columns": monoids.Mean(), "objects": monoids.LongestIncreasingRun(), "any": monoids.ArgMax()}
     for name, monoid in kinds.items():
         with AmortizedMTA(monoid, policies.CountWindow(30), store=store, name=name, page_size=4) as window:
-            window._keeper.checkpoints._inline = 0
+            window._stored.checkpoints._inline = 0
             window.extend([(i, f"x{i}") for i in range(47)] if name == "any" else range(47))
             window.checkpoint()
     pages = store._contents.pages
@@ -316,7 +316,7 @@ def try_used(megabytes: int, step: int) -> int:
         store = MemoryStore()
         policy = policies.CountWindow(30)
         with AmortizedMTA(monoid, policy, store=store, name="w", page_size=4) as window:
-            window._keeper.checkpoints._inline = 0
+            window._stored.checkpoints._inline = 0
             for number in range(47):
                 window.push(element(number))
             window.checkpoint()

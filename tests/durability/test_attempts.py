@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from mta import AmortizedMTA, Fenced, LogMTA, PagesLost, monoids, policies
-from mta.durability import attempts, leases, snapshots
+from mta.durability import attempts, checkpoints, leases
 from mta.durability.attempts import AttemptHold, retire
 from mta.durability.coding import decode_root, pack_version
 from mta.durability.manifest import DOCUMENTS, Attempt, Extents, Root, Version
@@ -711,7 +711,7 @@ def test_attempts_at_random(url: str, page_size: int, monkeypatch: pytest.Monkey
 
     for module in ("mta.durability.attempts", "mta.durability.operations.collect"):
         monkeypatch.setattr(sys.modules[module], "is_gone", is_gone)
-    monkeypatch.setattr(snapshots, "MOST_PARTS", 3)
+    monkeypatch.setattr(checkpoints, "MOST_PARTS", 3)
     Machine.url, Machine.page_size, Machine.gone = url, page_size, gone
     examples = settings.default.max_examples * (2 if url.startswith("memory") else 1) // 2
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
@@ -721,8 +721,7 @@ def test_attempts_at_random(url: str, page_size: int, monkeypatch: pytest.Monkey
 
 def test_documents_that_no_version_names_any_more_go(store: Store, name: str) -> None:
     def version(*documents: tuple[int, int, int]) -> Version:
-        extents = Extents(((5, None),), 1)
-        return Version(1, 0, 0, None, None, b"", extents, (), documents=documents)
+        return Version.of_documents(1, b"", Extents(((5, None),), 1), documents)
 
     keys = {
         (epoch, n): page_key(page_prefix(name, epoch, DOCUMENTS), n) for epoch in (5, 6) for n in range(9)

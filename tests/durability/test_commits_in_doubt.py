@@ -208,7 +208,8 @@ def test_a_forked_copy_of_a_writer_is_fenced(line: Line) -> None:
     window.checkpoint()
     copy = line.window(4)
     # what a copy of the process would have: the same epoch, owner and token
-    vars(copy._keeper.hold).update(vars(window._keeper.hold))
+    vars(copy._stored.hold).update(vars(window._stored.hold))
+    copy.extend(VALUES[:100])
     window.push(1)
     window.checkpoint()
     copy.push(2)
@@ -221,7 +222,7 @@ def test_closing_a_forked_copy_spares_what_the_writer_committed_since(line: Line
     window.extend(VALUES[:100])
     window.checkpoint()
     copy = line.window(4)
-    vars(copy._keeper.hold).update(vars(window._keeper.hold))
+    vars(copy._stored.hold).update(vars(window._stored.hold))
     window.extend(VALUES[100:200])
     window._log.pages.flush(window._log.tail)  # type: ignore[attr-defined]
     copy._log.pages._reaper._stored = dict(window._log.pages._reaper._stored)  # type: ignore[attr-defined]

@@ -116,7 +116,7 @@ def test_a_commit_of_a_dead_writer_that_arrives_late_fails(name: str) -> None:
         die(store, name)
         found = store.read_root(name)
         assert found is not None
-        window._keeper.hold._token = found[1]  # the swap that it has sent would still be done now …
+        window._stored.hold._token = found[1]  # the swap that it has sent would still be done now …
         assert collected(store, name) > 0
         with pytest.raises(Fenced):  # … and no more
             window.checkpoint()
@@ -161,7 +161,7 @@ def test_a_lease_that_ran_out_ends_the_window(any_store: Store, name: str) -> No
     window = new(any_store, name, lease=0.05)
     window.extend(range(100))
     window.checkpoint()
-    window._keeper.hold.end()  # as if its process were gone
+    window._stored.hold.end()  # as if its process were gone
     time.sleep(0.1)
     assert not any(each.name == name for each in collect(any_store, grace=60))
     assert verify(any_store, name).problems == []

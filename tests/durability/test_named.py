@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mta.durability.manifest import DOCUMENTS, PART, Extents, Named, Part, SavedTail, Version
+from mta.durability.manifest import DOCUMENTS, PART, Extents, Named, Part, SavedTail, SavedView, Version
 from mta.paging.ranges import union, without
 from stores import page_key, page_prefix, parse_page_key
 
@@ -37,7 +37,8 @@ def versions(draw: Any) -> Version:
             st.lists(st.tuples(st.integers(1, 3), st.integers(0, 9), st.integers(0, 4)), max_size=2)
         )
     )
-    return Version(1, head, tail, None, None, None, Extents(ends, SHIFT), tuple(tails), 0, documents)
+    views = (SavedView(head, tail, None),)
+    return Version(1, views, tail, None, b"", Extents(ends, SHIFT), tuple(tails), 0, documents)
 
 
 def wanted(some: list[Version], name: str) -> set[str]:
@@ -77,7 +78,8 @@ def test_named_is_what_versions_name(some: list[Version], others: list[Version])
 
 
 def test_nothing_is_named_by_ranges_of_nothing() -> None:
-    empty = Version(1, 3, 3, None, None, None, Extents(((1, None),), SHIFT), (SavedTail(2),), 0, ((1, 5, 5),))
+    views = (SavedView(3, 3, None),)
+    empty = Version(1, views, 3, None, b"", Extents(((1, None),), SHIFT), (SavedTail(2),), 0, ((1, 5, 5),))
     assert not Named.by([empty])
     assert not list(empty.keys("w"))
 

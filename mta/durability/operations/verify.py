@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from mta.durability import invariants
 from mta.durability.coding import decode_root
 from mta.durability.manifest import Root
 from mta.durability.operations.agreement import holds_sketches
@@ -38,6 +39,7 @@ def verify(
     except ManifestCorrupt as error:
         report.problems.append(str(error))
         return report
+    report.problems += [f"the manifest: {violation}" for violation in invariants.of_root(root)]
     if not root.retained:
         report.unchecked.append("the window, which has no checkpoint yet")
         return report

@@ -1,4 +1,4 @@
-"""One version of a window, read and held against itself."""
+"""One version of a window, read and compared with itself."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ from mta.core.tail import Tail
 from mta.durability.coding import decode_root
 from mta.durability.manifest import Root, Version
 from mta.durability.operations.agreement import agree
-from mta.durability.snapshots import load_tail
+from mta.durability.tails import load_tail
 from mta.encoding.untrusted import Malformed, shown, surely
 from mta.errors import ManifestCorrupt, PageError
 from mta.monoids.base import Monoid
 from mta.monoids.ufuncs import quiet
-from mta.paging.codec import TimesOnly, decode_page
+from mta.paging.codec import TimesOnly
+from mta.paging.page_reader import PageReader
 from stores import Store
 
-#: Pages that are read at once.
+#: Pages that are read in one call.
 CHUNK = 8
 
-#: Where so much is wrong, the rest is not looked at: a manifest can name more pages than anybody can read.
+#: After this many problems the rest is not checked: a manifest can name more pages than can be read.
 MOST_PROBLEMS = 1000
 
 
 @dataclass
 class Report:
-    """What was looked at, and all that is wrong."""
+    """The result of `verify`: what was checked, and all problems."""
 
     name: str
     versions: list[int] = field(default_factory=list)
@@ -42,21 +43,21 @@ class Report:
     monoid: str | None = None
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    #: what was not looked at, and why
+    #: what was not checked, and why
     unchecked: list[str] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong of what was looked at."""
+        """Whether no problem was found."""
         return not self.problems
 
 
 class GivenUp(Exception):
-    """The writer has given up the version meanwhile."""
+    """The writer has given up the version since its root was read."""
 
 
 class TooMany(Exception):
-    """So much is wrong that the rest does not matter."""
+    """There are so many problems that the rest does not matter."""
 
 
 class VersionCheck:
@@ -70,6 +71,7 @@ class VersionCheck:
         self._shift = root.page_size.bit_length() - 1
         self._monoid = monoid
         self._layout: Layout = TimesOnly() if monoid is None else layout_of(monoid)
+        self._reader = PageReader(store, name, self._layout, self, self._shift)
         self._tails: list[Tail | None] = []
         self._parent: tuple[tuple[int, int], Page | None] | None = None
 
@@ -95,7 +97,7 @@ class VersionCheck:
         keys = [part.key(self._name) for part in saved.parts]
         found = dict(zip(saved.parts, self._store.get_many(keys), strict=True)) if keys else {}
         if any(data is None for data in found.values()):
-            self._check_retained()
+            self.check_hold()
         self._report.parts += len(keys)
         try:
             tail = load_tail(self._store, self._name, self._layout, tier, saved, found)
@@ -105,8 +107,11 @@ class VersionCheck:
             return None
         return tail
 
-    def _check_retained(self) -> None:
-        """Something is not there: is its version still?"""
+    def prefix(self, tier: int, number: int) -> str:
+        return self._version.extents.prefix(self._name, tier, number)
+
+    def check_hold(self) -> None:
+        """Raises GivenUp if a page or part may be missing because the version was given up."""
         found = self._store.read_root(self._name)
         try:
             root = None if found is None else decode_root(self._name, found[0])
@@ -126,8 +131,6 @@ class VersionCheck:
                 continue
             what = f"page {number} of tier {tier}"
             try:
-                if len(page.times) != self._size:
-                    raise Wrong(f"it holds {len(page.times)} entries, not {self._size}")
                 _ascend(page.times, last)
                 last = page.times[-1]
                 self._check_parent(tier, number, page)
@@ -144,16 +147,15 @@ class VersionCheck:
             yield from zip(numbers, self._read(tier, numbers), strict=True)
 
     def _read(self, tier: int, numbers: range) -> list[Page | None]:
-        keys = self._version.page_keys(self._name, tier, numbers)
         pages: list[Page | None] = []
-        for number, key, data in zip(numbers, keys, self._store.get_many(keys), strict=True):
+        for name, key, data in self._reader.stored([(tier, number) for number in numbers]):
             page = None
             if data is None:
-                self._check_retained()
-                self._problem(f"page {number} of tier {tier} is not in the store (key {key!r})")
+                self.check_hold()
+                self._problem(f"page {name[1]} of tier {tier} is not in the store (key {key!r})")
             else:
                 try:
-                    page = decode_page(self._layout, data, self._name, tier, number)
+                    page = self._reader.decode(name, data)
                 except PageError as error:
                     self._problem(str(error))
             pages.append(page)
@@ -221,23 +223,21 @@ class VersionCheck:
     # -- ends -------------------------------------------------------------------------------------------
 
     def _check_ends(self) -> None:
-        """The first and the last time are those that the version names."""
+        """Checks the times of the oldest and the youngest element against those in the version."""
         version = self._version
-        if version.head == version.tail:
-            return
-        for what, leaf, time in (
-            ("oldest", version.head, version.oldest),
-            ("youngest", version.tail - 1, version.youngest),
-        ):
-            number = leaf >> self._shift
+        ends = [("oldest", view.head, view.oldest) for view in version.views if view.head < view.end]
+        if version.head < version.tail:
+            ends.append(("youngest", version.tail - 1, version.youngest))
+        for what, position, time in ends:
+            number = position >> self._shift
             tail = self._tails[0]
             if number << self._shift != version.tails[0].start:
                 page = self._read(0, range(number, number + 1))[0]
             else:
                 page = None if tail is None else tail.page()
-            at = leaf & self._size - 1
+            at = position & self._size - 1
             if page is not None and at < len(page.times) and page.times[at] != time:
-                self._problem(f"its {what} element is of {time}, and leaf {leaf} of {page.times[at]}")
+                self._problem(f"its {what} element is of {time}, and element {position} of {page.times[at]}")
 
 
 class Wrong(Exception):

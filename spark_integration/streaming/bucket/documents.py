@@ -126,9 +126,7 @@ class Documents:
         self._dropped = [place for place in self._dropped if place not in own]
         if self._hold.claimed:
             assert self._hold.extents is not None
-            version = Version(
-                batch, 0, 0, None, None, pack(batch), self._hold.extents, (), documents=_ranges(live)
-            )
+            version = Version.of_documents(batch, pack(batch), self._hold.extents, _ranges(live))
             self._hold.commit(version, "rows", "watermark")
         dead = _pack_places([*self._dead, *self._dropped])
         return [self.next, None if version is None else pack_version(version), dead]
