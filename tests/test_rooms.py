@@ -28,6 +28,7 @@ ROOMS = (
     ("mta",),
     ("mta.baselines",),
     ("mta.slicing",),
+    ("mta.keyed",),
     ("spark_integration",),
     ("mta.tools", "mta.__main__"),
 )

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from mta.encoding import packing
 from mta.encoding.untrusted import Malformed, fields, raw, real, whole
-from spark_integration.streaming.bucket.documents import Documents, Place, place_of
+from mta.keyed.documents import Documents, Place, place_of
 from spark_integration.streaming.schema import RowSchema, concatenated
 from spark_integration.streaming.sorting import MemoryRun, Order, Run, merged
 

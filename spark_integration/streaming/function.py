@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
+from mta.keyed.documents import Documents
+from mta.keyed.table import KeyTable
 from spark_integration.running.hang_up import HangUp
 from spark_integration.running.messages import said_in_one_line
 from spark_integration.running.metering import STREAM_SUMS, Meter
 from spark_integration.streaming.backlog import HELD_ROWS
-from spark_integration.streaming.bucket.documents import Documents
-from spark_integration.streaming.bucket.table import KeyTable
 from spark_integration.streaming.bucket.task import BucketTask
 from spark_integration.streaming.identity import decode_identity
 from spark_integration.streaming.keys import decode_bucket

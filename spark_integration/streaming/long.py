@@ -21,12 +21,12 @@ from mta.durability.coding import pack_version, unpack_version
 from mta.durability.manifest import Version
 from mta.encoding import packing
 from mta.encoding.untrusted import Malformed, fields, text, whole
+from mta.keyed.group import SHORT_WINDOW, Group
 from mta.monoids.base import Array
 from mta.versioned import open_version, save_version
 from spark_integration.aggregates.programs import Program
 from spark_integration.partition.chunks import Chunk, chunks
 from spark_integration.partition.emitter import Emitter
-from spark_integration.partition.group import SHORT_WINDOW, Group
 from spark_integration.running.metering import Meter
 from spark_integration.running.storage import spool_file
 from spark_integration.streaming.plan import Tools

@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from mta.checks import COLUMN_PAGE, OBJECT_PAGE
+from mta.keyed.block import Shape
+from mta.keyed.group import SHORT_WINDOW
 from mta.monoids.base import Array
 from spark_integration.aggregates.predicates import without_nulls
 from spark_integration.aggregates.programs import Program
@@ -19,8 +21,6 @@ from spark_integration.call.plan import Plan
 from spark_integration.partition.blame import Blame
 from spark_integration.partition.chunks import CHUNK_ROWS, Chunk
 from spark_integration.partition.emitter import Appender
-from spark_integration.partition.group import SHORT_WINDOW
-from spark_integration.streaming.bucket.block import Shape
 from spark_integration.streaming.identity import Identity
 from spark_integration.streaming.schema import RowSchema
 from spark_integration.streaming.sorting import Order

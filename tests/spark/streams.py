@@ -20,9 +20,9 @@ from rolled import schema_of
 from mta import monoids, policies
 from mta.durability.coding import unpack_version
 from mta.durability.manifest import DOCUMENTS, Version
+from mta.keyed.directory import Directory
+from mta.keyed.documents import Place
 from spark_integration import rolling
-from spark_integration.streaming.bucket.directory import Directory
-from spark_integration.streaming.bucket.documents import Place
 from spark_integration.streaming.packing import QUERY_KEY
 from stores import Store, page_key
 from stores.base import page_prefix

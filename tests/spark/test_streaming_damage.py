@@ -23,11 +23,11 @@ from test_streaming_buckets import SCHEMA
 from mta.durability.manifest import DOCUMENTS
 from mta.encoding.untrusted import Malformed
 from mta.errors import PageCorrupt, WindowError
+from mta.keyed import segments, table
+from mta.keyed.codec import decode_block, encode_parts
+from mta.keyed.directory import Directory
 from spark_integration.errors import DataError, RollingError
 from spark_integration.streaming import backlog, function
-from spark_integration.streaming.bucket import segments, table
-from spark_integration.streaming.bucket.codec import decode_block, encode_parts
-from spark_integration.streaming.bucket.directory import Directory
 from spark_integration.streaming.identity import decode_identity
 from spark_integration.streaming.packing import QUERY_KEY
 from spark_integration.streaming.state import decode_state

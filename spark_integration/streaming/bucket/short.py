@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from mta.core.states import layout_of
+from mta.keyed.block import Block, end_to_end, ranges, taken
+from mta.keyed.folds import first_rows, folds
 from mta.monoids.base import Array
 from spark_integration.aggregates.programs import Program
 from spark_integration.partition.chunks import Chunk
-from spark_integration.partition.folds import first_rows, folds
 from spark_integration.streaming.bucket.arrivals import Arrivals
-from spark_integration.streaming.bucket.block import Block, end_to_end, ranges, taken
 from spark_integration.streaming.plan import Tools, elements, peers_of
 
 #: Rows of windows whose results are computed together, unless one key has more.

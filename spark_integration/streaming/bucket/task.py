@@ -14,6 +14,9 @@ from mta.durability.attempts import AttemptHold, retire
 from mta.durability.manifest import Version
 from mta.encoding.packing import unpack
 from mta.encoding.untrusted import Malformed, fields, shown, text
+from mta.keyed.block import digests_of
+from mta.keyed.documents import Documents, Range, place_of
+from mta.keyed.table import KeyTable
 from mta.monoids.base import Array
 from spark_integration.partition.chunks import Chunk
 from spark_integration.partition.task import run
@@ -21,9 +24,6 @@ from spark_integration.running.metering import Meter
 from spark_integration.running.storage import spool_file
 from spark_integration.streaming.backlog import HELD_ROWS, Backlog
 from spark_integration.streaming.bucket.arrivals import by_key, keys_of, last_times
-from spark_integration.streaming.bucket.block import digests_of
-from spark_integration.streaming.bucket.documents import Documents, Range, place_of
-from spark_integration.streaming.bucket.table import KeyTable
 from spark_integration.streaming.bucket.windows import Windows
 from spark_integration.streaming.long import clear_up_after_others
 from spark_integration.streaming.plan import Tools, with_last

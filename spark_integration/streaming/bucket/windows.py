@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from mta.encoding.untrusted import Malformed
+from mta.keyed.block import LONG, Block, digest_at, digests_of, joined
+from mta.keyed.group import SHORT_WINDOW
+from mta.keyed.table import KeyTable
 from mta.monoids.base import Array
-from spark_integration.partition.group import SHORT_WINDOW
 from spark_integration.running.metering import Meter
 from spark_integration.streaming.bucket.arrivals import Arrivals
-from spark_integration.streaming.bucket.block import LONG, Block, digest_at, digests_of, joined
 from spark_integration.streaming.bucket.short import ShortWindows
-from spark_integration.streaming.bucket.table import KeyTable
 from spark_integration.streaming.long import LongKey, Rows, decode_long
 from spark_integration.streaming.plan import Tools, elements
 from spark_integration.streaming.state import INLINE_ROWS, damaged, pack_rows, size_of

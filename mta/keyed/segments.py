@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mta.keyed.block import LONG, Block
+from mta.keyed.directory import DEEPEST, Segment, precede
 from mta.monoids.base import Array
-from spark_integration.streaming.bucket.block import LONG, Block
-from spark_integration.streaming.bucket.directory import DEEPEST, Segment, precede
 
 #: Bytes from which a segment of several keys is halved. Where few of its keys come, small ones cost least;
 #: where most of them come, few.

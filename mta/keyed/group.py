@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from mta.core.states import layout_of
-from mta.monoids.base import Array
+from mta.keyed.folds import first_rows, folds
+from mta.monoids.base import Array, Monoid
 from mta.policies import Policy
-from spark_integration.aggregates.programs import Program
-from spark_integration.partition.folds import first_rows, folds
 
 #: A window of no more rows is kept as it is, and computed anew with every chunk.
 SHORT_WINDOW = 4096
+
+
+class Program(Protocol):
+    """What the windows of a group compute, and how batches of its elements are cut and joined."""
+
+    @property
+    def monoid(self) -> Monoid: ...
+
+    def joined(self, before: Any, values: Any) -> Any:
+        """Two batches of elements as one."""
+
+    def kept(self, values: Any, start: int, stop: int) -> Any:
+        """A copy of a part of a batch."""
 
 
 class Group:

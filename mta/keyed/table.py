@@ -9,12 +9,12 @@ import numpy as np
 
 from mta.encoding.untrusted import Malformed, fields, raw, whole
 from mta.errors import PageCorrupt
+from mta.keyed.block import LONG, Block, Shape, hashes_of, joined
+from mta.keyed.codec import decode_block, decode_parts, encode_block, encode_parts
+from mta.keyed.directory import Directory, Segment
+from mta.keyed.documents import Documents, Place, Range
+from mta.keyed.segments import most_bytes, pieces
 from mta.monoids.base import Array
-from spark_integration.streaming.bucket.block import LONG, Block, Shape, hashes_of, joined
-from spark_integration.streaming.bucket.codec import decode_block, decode_parts, encode_block, encode_parts
-from spark_integration.streaming.bucket.directory import Directory, Segment
-from spark_integration.streaming.bucket.documents import Documents, Place, Range
-from spark_integration.streaming.bucket.segments import most_bytes, pieces
 
 #: Bytes of keys that stand in the state itself, and rows of them: equal ones take next to no bytes there, and
 #: all rows of a state are in memory whichever keys come.

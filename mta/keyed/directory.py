@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mta.encoding.untrusted import LARGEST, Malformed, fields, raw, whole
+from mta.keyed.documents import Place, Range
 from mta.monoids.base import Array
-from spark_integration.streaming.bucket.documents import Place, Range
 
 #: A range of hashes is halved at most so often.
 DEEPEST = 48

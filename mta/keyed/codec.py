@@ -11,9 +11,9 @@ import numpy as np
 from mta.encoding import packing
 from mta.encoding.columns import decode_column, encode_column
 from mta.encoding.untrusted import Malformed, fields, raw, whole
+from mta.keyed.block import DIGEST, LONG, Block, Shape, digests_of, joined
+from mta.keyed.group import SHORT_WINDOW
 from mta.monoids.base import Array
-from spark_integration.partition.group import SHORT_WINDOW
-from spark_integration.streaming.bucket.block import DIGEST, LONG, Block, Shape, digests_of, joined
 
 #: Bytes of a number.
 _WORD = 8
