@@ -1,9 +1,9 @@
-"""Keys in columns as bytes, and back from bytes that nobody vouches for."""
+"""Keys in columns as bytes, and back from bytes that may be damaged. docs/keyed.md describes the form."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgpack
 import numpy as np
@@ -18,39 +18,144 @@ from mta.monoids.base import Array
 #: Bytes of a number.
 _WORD = 8
 
-#: More keys, and more rows, than a block has that was written as one.
+#: Limits that no block exceeds which was written as one.
 _MOST_KEYS, _MOST_ROWS = 1 << 24, 1 << 22
 
 
+class Column(NamedTuple):
+    """A saved column: numbers as `mta.encoding.columns` writes them, or a list of Python objects."""
+
+    kind: str
+    parameters: list[int]
+    data: bytes
+
+    @staticmethod
+    def encode(column: Any) -> Column:
+        if isinstance(column, list):
+            return Column("list", [], packing.pack_entries(column))
+        kind, parameters, data = encode_column(column)
+        return Column(kind, parameters, bytes(data))
+
+    @staticmethod
+    def decode(packed: Any, count: int, dtype: np.dtype[Any] | None = None) -> Any:
+        """The array or list. Malformed unless it has `count` entries of this dtype (of any, for None)."""
+        kind, parameters, data = packed if type(packed) is Column else fields(packed, "a column", 3)
+        data = raw(data, "a column")
+        if dtype is not None and (kind == "list") != (dtype.kind == "O"):
+            raise Malformed("a column is of Python objects and should be of numbers, or the other way round")
+        if kind == "list":
+            return fields(packing.unpack(data), "a column of objects", count)
+        found = decode_column(kind, parameters, memoryview(data), count)
+        if dtype is not None and found.dtype != dtype:
+            raise Malformed(f"a column is of {found.dtype} and should be of {dtype}")
+        return found
+
+
+class SavedBlock(NamedTuple):
+    """A block as msgpack has it: a list of these fields."""
+
+    keys: int
+    digests: bytes
+    youngest: Column
+    #: None if all are 0
+    seen: Column | None
+    counts: Column
+    times: Column | None
+    #: for each program the columns of its elements
+    programs: list[list[Column]]
+    #: the saved windows of the keys that have windows of their own
+    long: list[bytes]
+
+    @staticmethod
+    def unpack(data: bytes | memoryview) -> SavedBlock:
+        """The fields, of which only the number is checked."""
+        return SavedBlock(*fields(packing.unpack(data), "a block of keys", 8))
+
+    def decode(self, shape: Shape, most: int | None = _MOST_ROWS) -> Block:
+        """The block. Malformed if it is not of this shape, or has more than `most` rows."""
+        count = whole(self.keys, "the number of keys", 0, _MOST_KEYS)
+        if len(raw(self.digests, "the digests")) != count * DIGEST:
+            raise Malformed(f"{count} keys have {len(self.digests)} bytes of digests")
+        digests = digests_of(self.digests)
+        if count > 1 and not (digests[1:] > digests[:-1]).all():
+            raise Malformed("the keys are not in the order of their digests")
+        number = np.dtype(np.int64)
+        counts = Column.decode(self.counts, count, number)
+        if count and (int(counts.min()) < LONG or int(counts.max()) > SHORT_WINDOW):
+            raise Malformed(f"windows have from {counts.min()} to {counts.max()} rows")
+        rows = int(np.maximum(counts, 0).sum())
+        if most is not None and rows > most:
+            raise Malformed(f"the windows of {count} keys have {rows} rows")
+        if (self.times is None) == shape.timed:
+            raise Malformed("the times of rows are there and should not be, or the other way round")
+        values: list[dict[str, Any]] = []
+        programs = fields(self.programs, "the programs", len(shape.programs))
+        for known, packed in zip(shape.programs, programs, strict=True):
+            columns = fields(packed, "the columns of a program", len(known))
+            pairs = zip(known, columns, strict=True)
+            values.append({name: Column.decode(each, rows, kind) for (name, kind), each in pairs})
+        return Block(
+            digests,
+            Column.decode(self.youngest, count, shape.clock),
+            np.zeros(count, dtype=np.int64) if self.seen is None else Column.decode(self.seen, count, number),
+            counts,
+            None if self.times is None else Column.decode(self.times, rows, shape.clock),
+            values,
+            _long_entries(counts, fields(self.long, "the keys with windows of their own")),
+        )
+
+
+def _long_entries(counts: Array, entries: list[Any]) -> Array:
+    indices = np.flatnonzero(counts == LONG)
+    if len(indices) != len(entries):
+        raise Malformed(f"{len(indices)} keys should have windows of their own, and {len(entries)} have")
+    found = np.full(len(counts), None, dtype=object)
+    for index, entry in zip(indices.tolist(), entries, strict=True):
+        found[index] = raw(entry, "the windows of a key")
+    return found
+
+
+# -- one block --------------------------------------------------------------------------------------------
+
+
 def encode_block(block: Block) -> bytes:
-    content = [
+    saved = SavedBlock(
         len(block),
         block.digests.tobytes(),
-        _packed(block.youngest),
-        _packed(block.seen) if block.seen.any() else None,
-        _packed(block.counts),
-        None if block.times is None else _packed(block.times),
-        [[_packed(column) for column in each.values()] for each in block.values],
+        Column.encode(block.youngest),
+        Column.encode(block.seen) if block.seen.any() else None,
+        Column.encode(block.counts),
+        None if block.times is None else Column.encode(block.times),
+        [list(map(Column.encode, each.values())) for each in block.values],
         [each for each in block.long if each is not None],
-    ]
-    return bytes(msgpack.packb(content))
+    )
+    return bytes(msgpack.packb(saved))
+
+
+def decode_block(data: bytes | memoryview, shape: Shape) -> Block:
+    """The reverse of `encode_block`; Malformed unless these are keys of this shape."""
+    return SavedBlock.unpack(data).decode(shape)
+
+
+# -- parts of a block -------------------------------------------------------------------------------------
 
 
 def encode_parts(block: Block, bounds: Sequence[tuple[int, int]]) -> list[bytes]:
-    """Ranges of keys, each as `encode_block` would have it, but for how tight numbers are packed.
+    """Ranges of keys as blocks of their own.
 
-    With columns made bytes once, since many parts of few keys are mostly calls.
+    Each column becomes bytes once, since many parts of few keys would be mostly calls. So their numbers are
+    not packed as tightly as those of `encode_block`.
     """
     ends = [0, *block.ends.tolist()]
     digests, long = block.digests.tobytes(), block.long.tolist()
-    seen = _Cut(block.seen) if block.seen.any() else None
-    youngest, counts = _Cut(block.youngest), _Cut(block.counts)
-    times = None if block.times is None else _Cut(block.times)
-    programs = [[_Cut(column) for column in each.values()] for each in block.values]
+    seen = _Parts(block.seen) if block.seen.any() else None
+    youngest, counts = _Parts(block.youngest), _Parts(block.counts)
+    times = None if block.times is None else _Parts(block.times)
+    programs = [list(map(_Parts, each.values())) for each in block.values]
     found = []
     for start, stop in bounds:
         first, last = ends[start], ends[stop]
-        content = [
+        saved = SavedBlock(
             stop - start,
             digests[start * DIGEST : stop * DIGEST],
             youngest.part(start, stop),
@@ -59,12 +164,12 @@ def encode_parts(block: Block, bounds: Sequence[tuple[int, int]]) -> list[bytes]
             None if times is None else times.part(first, last),
             [[column.part(first, last) for column in each] for each in programs],
             [each for each in long[start:stop] if each is not None],
-        ]
-        found.append(bytes(msgpack.packb(content)))
+        )
+        found.append(bytes(msgpack.packb(saved)))
     return found
 
 
-class _Cut:
+class _Parts:
     """A column of which many short parts are packed."""
 
     def __init__(self, column: Any) -> None:
@@ -73,132 +178,55 @@ class _Cut:
             little = column.astype(column.dtype.newbyteorder("<"), copy=False)
             self._kind, self._data = little.dtype.str, little.tobytes()
 
-    def part(self, start: int, stop: int) -> list[Any]:
+    def part(self, start: int, stop: int) -> Column:
         if self._list is not None:
-            return ["list", [], packing.pack_entries(self._list[start:stop])]
-        return [self._kind, [], self._data[_WORD * start : _WORD * stop]]
+            return Column.encode(self._list[start:stop])
+        return Column(self._kind, [], self._data[_WORD * start : _WORD * stop])
 
 
 def decode_parts(parts: Sequence[bytes | memoryview], shape: Shape) -> Block:
-    """All keys of what `encode_parts` gave; Malformed where any of it are no keys of this shape."""
-    contents = [fields(packing.unpack(part), "a block of keys", 8) for part in parts]
-    whole_block = _end_to_end(contents, shape)
-    return (
-        decode_content(whole_block, shape, None)
-        if whole_block is not None
-        else joined([decode_content(content, shape) for content in contents])
-    )
+    """All keys of several blocks; Malformed unless they are keys of this shape."""
+    saved = list(map(SavedBlock.unpack, parts))
+    both = _end_to_end(saved, shape)
+    return joined([each.decode(shape) for each in saved]) if both is None else both.decode(shape, None)
 
 
-def _end_to_end(contents: list[list[Any]], shape: Shape) -> list[Any] | None:
-    """What one block of all keys would be, where columns can be put together as they are."""
-    if any(content[3] is not None or content[7] for content in contents):
+def _end_to_end(parts: list[SavedBlock], shape: Shape) -> SavedBlock | None:
+    """One saved block with the keys of all parts, if their columns are numbers as they are in memory.
+
+    None if not; then each part is decoded by itself, which also finds out what is wrong with it.
+    """
+    if any(part.seen is not None or part.long for part in parts):
         return None
     if any(kind.kind == "O" for each in shape.programs for _, kind in each):
         return None
     try:
-        lengths = [content[0] for content in contents]
-        digests = b"".join([content[1] for content in contents])
-        counts = _raw_columns([content[4] for content in contents], "<i8", lengths)
-        rows = [int(np.frombuffer(content[4][2], "<i8").sum()) for content in contents]
+        lengths = [part.keys for part in parts]
+        rows = [int(np.frombuffer(part.counts[2], "<i8").sum()) for part in parts]
         clock = shape.clock.str
-        times = None
-        if shape.timed:
-            times = _raw_columns([content[5] for content in contents], clock, rows)
-        programs = [
+        return SavedBlock(
+            sum(lengths),
+            b"".join([part.digests for part in parts]),
+            _together([part.youngest for part in parts], clock, lengths),
+            None,
+            _together([part.counts for part in parts], "<i8", lengths),
+            _together([part.times for part in parts], clock, rows) if shape.timed else None,
             [
-                _raw_columns([content[6][number][place] for content in contents], kind.str, rows)
-                for place, (_, kind) in enumerate(known)
-            ]
-            for number, known in enumerate(shape.programs)
-        ]
-        youngest = _raw_columns([content[2] for content in contents], clock, lengths)
-    except (TypeError, ValueError, IndexError):
-        return None  # which is looked at one by one
-    if any(column is None for column in (counts, youngest, *(each for one in programs for each in one))):
+                [
+                    _together([part.programs[number][index] for part in parts], kind.str, rows)
+                    for index, (_, kind) in enumerate(known)
+                ]
+                for number, known in enumerate(shape.programs)
+            ],
+            [],
+        )
+    except (TypeError, ValueError, LookupError):
         return None
-    return [sum(lengths), digests, youngest, None, counts, times, programs, []]
 
 
-def _raw_columns(packed: list[Any], kind: str, lengths: list[int]) -> list[Any] | None:
-    """Columns of numbers as one, if they are numbers as they stand."""
-    for each, length in zip(packed, lengths, strict=True):
+def _together(columns: Sequence[Any], kind: str, lengths: list[int]) -> Column:
+    """Columns of numbers as one; ValueError if one of them is not written as numbers are in memory."""
+    for each, length in zip(columns, lengths, strict=True):
         if len(each) != 3 or each[0] != kind or each[1] or len(each[2]) != _WORD * length:
-            return None
-    return [kind, [], b"".join([each[2] for each in packed])]
-
-
-def decode_block(data: bytes | memoryview, shape: Shape) -> Block:
-    """The reverse of `encode_block`; Malformed where these are no keys of this shape."""
-    return decode_content(fields(packing.unpack(data), "a block of keys", 8), shape)
-
-
-def decode_content(content: list[Any], shape: Shape, most: int | None = _MOST_ROWS) -> Block:
-    """`most` rows are taken, or any number where they are bytes as they stand."""
-    count, digests, youngest, seen, counts, times, programs, long = content
-    whole(count, "the number of keys", 0, _MOST_KEYS)
-    if len(raw(digests, "the digests")) != count * DIGEST:
-        raise Malformed(f"{count} keys have {len(digests)} bytes of digests")
-    keys = digests_of(digests)
-    if count > 1 and not (keys[1:] > keys[:-1]).all():
-        raise Malformed("the keys are not in the order of their digests")
-    lengths = _whole_column(counts, count)
-    if count and (int(lengths.min()) < LONG or int(lengths.max()) > SHORT_WINDOW):
-        raise Malformed(f"windows have from {lengths.min()} to {lengths.max()} rows")
-    rows = int(np.maximum(lengths, 0).sum())
-    if most is not None and rows > most:
-        raise Malformed(f"the windows of {count} keys have {rows} rows")
-    if (times is None) == shape.timed:
-        raise Malformed("the times of rows are there and should not be, or the other way round")
-    packed = fields(programs, "the programs", len(shape.programs))
-    return Block(
-        keys,
-        _column(youngest, count, shape.clock),
-        np.zeros(count, dtype=np.int64) if seen is None else _whole_column(seen, count),
-        lengths,
-        None if times is None else _column(times, rows, shape.clock),
-        [
-            {
-                name: _column(each, rows, kind)
-                for (name, kind), each in zip(
-                    known, fields(columns, "the columns of a program", len(known)), strict=True
-                )
-            }
-            for known, columns in zip(shape.programs, packed, strict=True)
-        ],
-        _long(lengths, fields(long, "the keys with windows of their own")),
-    )
-
-
-def _long(counts: Array, entries: list[Any]) -> Array:
-    places = np.flatnonzero(counts == LONG)
-    if len(places) != len(entries):
-        raise Malformed(f"{len(places)} keys should have windows of their own, and {len(entries)} have")
-    found = np.full(len(counts), None, dtype=object)
-    for place, entry in zip(places.tolist(), entries, strict=True):
-        found[place] = raw(entry, "the windows of a key")
-    return found
-
-
-def _packed(column: Any) -> list[Any]:
-    if isinstance(column, list):
-        return ["list", [], packing.pack_entries(column)]
-    kind, parameters, data = encode_column(column)
-    return [kind, parameters, bytes(data)]
-
-
-def _column(packed: Any, count: int, dtype: np.dtype[Any]) -> Any:
-    kind, parameters, data = fields(packed, "a column", 3)
-    if (kind == "list") != (dtype.kind == "O"):
-        raise Malformed("a column is of Python objects and should be of numbers, or the other way round")
-    if kind == "list":
-        return fields(packing.unpack(raw(data, "a column")), "a column of objects", count)
-    found = decode_column(kind, parameters, memoryview(raw(data, "a column")), count)
-    if found.dtype != dtype:
-        raise Malformed(f"a column is of {found.dtype} and should be of {dtype}")
-    return found
-
-
-def _whole_column(packed: Any, count: int) -> Array:
-    found: Array = _column(packed, count, np.dtype(np.int64))
-    return found
+            raise ValueError("a column is packed more tightly")
+    return Column(kind, [], b"".join([each[2] for each in columns]))

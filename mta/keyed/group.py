@@ -1,9 +1,9 @@
-"""A group that goes on from chunk to chunk: rows in memory while its window is short, then a window."""
+"""The window of one key, batch by batch: rows in memory while it is short, then a window with pages."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -12,21 +12,29 @@ from mta.keyed.folds import first_rows, folds
 from mta.monoids.base import Array, Monoid
 from mta.policies import Policy
 
-#: A window of no more rows is kept as it is, and computed anew with every chunk.
+#: A window of no more rows is kept as it is, and computed anew with every batch.
 SHORT_WINDOW = 4096
 
 
 class Program(Protocol):
-    """What the windows of a group compute, and how batches of its elements are cut and joined."""
+    """Aggregates that share a window, and how batches of their elements are cut and joined."""
 
     @property
     def monoid(self) -> Monoid: ...
 
+    def cut(self, values: Any, start: int, stop: int) -> Any: ...
+
     def joined(self, before: Any, values: Any) -> Any:
-        """Two batches of elements as one."""
+        """Two batches as one."""
 
     def kept(self, values: Any, start: int, stop: int) -> Any:
         """A copy of a part of a batch."""
+
+
+class Rows(NamedTuple):
+    values: Any
+    times: Array | None
+    length: int
 
 
 class Group:
@@ -36,71 +44,54 @@ class Group:
         self._program, self._limits = program, policy.limits()
         self._layout = layout_of(program.monoid)
         self._make_window = make_window
-        #: rows that are kept in memory; 0 for a policy that only a window can ask
+        #: limit on the rows in memory; 0 for a policy that needs a window
         self._most = 0 if self._limits.predicates else most
-        self._window: Any = None
-        self._kept = 0
-        self._values: Any = None
-        self._times: Array | None = None
+        #: None while the rows are in memory
+        self.window: Any = None
+        self.rows = Rows(None, None, 0)
 
     def __len__(self) -> int:
-        return self._kept if self._window is None else len(self._window)
+        return self.rows.length if self.window is None else len(self.window)
 
     def slide(self, values: Any, times: Array | None, count: int) -> Any:
         """One result for each of `count` rows."""
-        if self._window is None:
+        if self.window is None:
             if self._most:
-                all_values, all_times = self._joined(values, times)
-                total = self._kept + count
-                firsts = first_rows(np.zeros(1, dtype=np.int64), total, all_times, self._limits)
-                if total - int(firsts[-1]) <= self._most:
-                    return self._fold(all_values, all_times, firsts)
+                found = self._slide_in_memory(values, times, count)
+                if found is not None:
+                    return found
             self.move()
-        return self._window.slide(values, times)
+        return self.window.slide(values, times)
 
     def close(self) -> None:
-        if self._window is not None:
-            self._window.close()
-
-    @property
-    def window(self) -> Any:
-        """None while the rows are kept in memory."""
-        return self._window
-
-    @property
-    def rows(self) -> tuple[Any, Array | None, int]:
-        """The values and times that are kept in memory, and how many."""
-        return self._values, self._times, self._kept
-
-    def restore(self, values: Any, times: Array | None, count: int) -> None:
-        self._values, self._times, self._kept = values, times, count
-
-    def adopt(self, window: Any) -> None:
-        self._window = window
+        if self.window is not None:
+            self.window.close()
 
     def move(self) -> None:
-        """Has the rows in a window from now on."""
-        self._window = self._make_window()
-        if self._kept:
-            self._window.extend(self._values, self._times)
-        self._values = self._times = None
+        """Moves the rows from memory into a window."""
+        window = self._make_window()
+        self.window = window
+        if self.rows.length:
+            window.extend(self.rows.values, self.rows.times)
+        self.rows = Rows(None, None, 0)
 
-    def _joined(self, values: Any, times: Array | None) -> tuple[Any, Array | None]:
-        if not self._kept:
-            return values, times
-        if times is not None:
-            assert self._times is not None
-            times = np.concatenate([self._times, times])
-        return self._program.joined(self._values, values), times
-
-    def _fold(self, values: Any, times: Array | None, firsts: Array) -> Any:
-        """Results of the rows behind those that were kept; keeps those of the last one's window."""
-        layout, total = self._layout, len(firsts)
-        states = layout.lift(layout.elements(values))
-        found = folds(layout, states, np.zeros(1, dtype=np.int64), firsts)
-        results = layout.lower(layout.cut(found, self._kept, total))
+    def _slide_in_memory(self, values: Any, times: Array | None, count: int) -> Any:
+        """The results, or None if the window becomes too long for memory."""
+        before, program, layout = self.rows, self._program, self._layout
+        if before.length:
+            values = program.joined(before.values, values)
+            if times is not None:
+                assert before.times is not None
+                times = np.concatenate([before.times, times])
+        total = before.length + count
+        start = np.zeros(1, dtype=np.int64)
+        firsts = first_rows(start, total, times, self._limits)
         first = int(firsts[-1])
-        self._kept = total - first
-        self._values = self._program.kept(values, first, total)
-        self._times = None if times is None else times[first:].copy()
+        if total - first > self._most:
+            return None
+        states = layout.lift(layout.elements(values))
+        found = folds(layout, states, start, firsts)
+        results = layout.lower(layout.cut(found, before.length, total))
+        kept = None if times is None else times[first:].copy()
+        self.rows = Rows(program.kept(values, first, total), kept, total - first)
         return results

@@ -1,4 +1,4 @@
-"""Keys as segments: how many of them go into one, and what becomes of those that were touched."""
+"""Cuts keys into segments: new ranges of hashes for the keys of the segments that were touched."""
 
 from __future__ import annotations
 
@@ -8,43 +8,38 @@ from typing import NamedTuple
 import numpy as np
 
 from mta.keyed.block import LONG, Block
-from mta.keyed.directory import DEEPEST, Segment, precede
+from mta.keyed.directory import DEEPEST, Segment
 from mta.monoids.base import Array
 
-#: Bytes from which a segment of several keys is halved. Where few of its keys come, small ones cost least;
-#: where most of them come, few.
+#: A segment of several keys is halved above this number of bytes. Small segments cost least where few of the
+#: keys come, and large ones where most of them come.
 BYTES, DENSE_BYTES = 192, 8 << 10
 
 #: The last hash there is.
 _LAST = (1 << 64) - 1
 
-#: From so many segments in the state of a bucket on they get larger instead of more, of which it has room for
-#: so many.
+#: Above MANY segments in the state of a bucket they get larger instead of more. The state has room for MOST.
 MANY, MOST = 8192, 12_288
 
 
 class Piece(NamedTuple):
-    """Keys `first` to `last` of a block, which have a range of hashes to themselves."""
+    """A range of hashes and its keys: `first` to `last` of a block."""
 
     start: int
     depth: int
     first: int
     last: int
 
-    @property
-    def hashes(self) -> tuple[int, int]:
-        return self.start, self.depth
-
 
 def most_bytes(segments: int, *, dense: bool) -> float:
-    """Bytes of a segment, in a bucket of so many, of whose keys most come or few."""
+    """The largest segment in a bucket of `segments`, in bytes; `dense` if most of its keys come."""
     return max(DENSE_BYTES if dense else 0, BYTES * max(1.0, segments / MANY) ** 3)
 
 
 def pieces(segments: Sequence[Segment], block: Block, most: float, others: int) -> list[Piece]:
-    """The keys in the ranges of some segments, anew as ranges that are neither too large nor too small.
+    """The ranges of some segments, cut anew so that none is too large or too small.
 
-    Beside `others` they are not too many either, since large ones that are halved as few keys come would be.
+    Together with `others` they are not too many either: few keys may halve many large segments.
     """
     hashes, sizes = block.hashes, [0, *np.cumsum(_sizes(block)).tolist()]
     room = max(MOST - others, len(segments))
@@ -58,10 +53,10 @@ def pieces(segments: Sequence[Segment], block: Block, most: float, others: int) 
 
 def _pieces(segments: Sequence[Segment], hashes: Array, sizes: list[float], most: float) -> list[Piece]:
     found: list[Piece] = []
-    firsts = np.searchsorted(hashes, np.array([each.start for each in segments], dtype=np.uint64)).tolist()
-    inner = np.array([min(each.stop, _LAST) for each in segments], dtype=np.uint64)
-    lasts = np.searchsorted(hashes, inner).tolist()
-    for segment, first, last in zip(segments, firsts, lasts, strict=True):
+    starts = np.array([each.start for each in segments], dtype=np.uint64)
+    stops = np.array([min(each.stop, _LAST) for each in segments], dtype=np.uint64)
+    bounds = np.searchsorted(hashes, [starts, stops]).T.tolist()
+    for segment, (first, last) in zip(segments, bounds, strict=True):
         last = len(hashes) if segment.stop > _LAST else last
         for piece in _halved(Piece(segment.start, segment.depth, first, last), hashes, sizes, most):
             found.append(piece)
@@ -81,30 +76,33 @@ def _halved(piece: Piece, hashes: Array, sizes: list[float], most: float) -> Ite
 
 
 def _join_neighbours(found: list[Piece], sizes: list[float], most: float) -> None:
-    """While the last two are halves of one range and small, they are one again."""
-    while len(found) > 1 and precede(found[-2].hashes, found[-1].hashes):
+    """Joins the last two pieces while they are the halves of one range and small."""
+    while len(found) > 1:
         older, younger = found[-2:]
-        if sizes[younger.last] - sizes[older.first] > most:
+        width = 1 << (64 - older.depth)
+        halves = older.depth == younger.depth > 0 and older.start + width == younger.start
+        if not halves or older.start & width or sizes[younger.last] - sizes[older.first] > most:
             return
         found[-2:] = [Piece(older.start, older.depth - 1, older.first, younger.last)]
 
 
 def _sizes(block: Block) -> Array:
-    """About the bytes of each key."""
-    rows = block.rows
-    columns = (block.times is not None) + sum(
-        not isinstance(column, list) for each in block.values for column in each.values()
-    )
-    sizes = 32 + 8 * columns * rows
-    lists = [column for each in block.values for column in each.values() if isinstance(column, list)]
-    for column in lists:
-        lengths = np.fromiter((_length(item) for item in column), np.int64, len(column))
-        before = np.concatenate([[0], np.cumsum(lengths)])
-        sizes += before[block.ends] - before[block.ends - rows]
-    for place in np.flatnonzero(block.counts == LONG).tolist():
-        sizes[place] += len(block.long[place])
+    """The approximate bytes of each key."""
+    columns = [column for each in block.values for column in each.values()]
+    numbers = (block.times is not None) + sum(not isinstance(column, list) for column in columns)
+    sizes = 32 + 8 * numbers * block.rows + text_sizes(block)
+    for key in np.flatnonzero(block.counts == LONG).tolist():
+        sizes[key] += len(block.long[key])
     return sizes
 
 
-def _length(item: object) -> int:
-    return len(item) + 3 if isinstance(item, (str, bytes)) else 9
+def text_sizes(block: Block) -> Array:
+    """The approximate bytes of each key's Python objects."""
+    sizes = np.zeros(len(block), dtype=np.int64)
+    for each in block.values:
+        for column in each.values():
+            if isinstance(column, list):
+                lengths = [len(item) + 3 if isinstance(item, (str, bytes)) else 9 for item in column]
+                before = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+                sizes += before[block.ends] - before[block.ends - block.rows]
+    return sizes
