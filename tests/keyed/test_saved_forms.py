@@ -32,7 +32,7 @@ PROGRAMS = (
 
 
 def shape_of(name: str) -> Shape:
-    return Shape(whole=True, timed=name == "in the state", programs=PROGRAMS)
+    return Shape(whole=True, timed=name in ("in the state", "short again"), programs=PROGRAMS)
 
 
 def states_of(name: str) -> Iterator[tuple[str, list[Any], list[Any]]]:

@@ -45,8 +45,9 @@ STREAMS: dict[str, tuple[dict[str, Any], dict[str, int], int]] = {
     "in the state": (
         {"window": "100 seconds", "page_size": 8, "buckets": 1},
         {"long.SHORT_AGAIN": 3},
-        5,
+        6,
     ),
+    "short again": ({"window": "50 seconds", "page_size": 8, "buckets": 1}, {"long.SHORT_AGAIN": 20}, 4),
     "in segments": (
         {"rows": 12, "page_size": 8, "buckets": 2, "algorithm": "lmta"},
         {"table.INLINE": 300, "segments.BYTES": 200, "segments.DENSE_BYTES": 400, "long.SHORT_AGAIN": 3,
@@ -66,6 +67,8 @@ def file_of(number: int) -> pa.Table:
     """A minute of rows, of which some are hot keys'."""
     count = 60
     ids = [(7 * row + number) % 23 if row % 3 else 100 + number // 2 for row in range(count)]
+    if number == 2:
+        ids[0] = 100  # whose window is long still, and becomes short
     rows = range(number * count, (number + 1) * count)
     moments = [
         dt.datetime.fromtimestamp(START + 60 * number + (row * 37) % 60, dt.UTC) for row in range(count)
