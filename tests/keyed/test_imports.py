@@ -16,7 +16,8 @@ IMPORTED = f"""
 import importlib, sys
 for name in {MODULES!r}:
     importlib.import_module("mta.keyed." + name)
-print(sorted({{name.split(".")[0] for name in sys.modules}} & {{"pyspark", "pyarrow", "pandas", "spark_integration"}}))
+imported = {{name.split(".")[0] for name in sys.modules}}
+print(sorted(imported & {{"pyspark", "pyarrow", "pandas", "spark_integration"}}))
 """
 
 
