@@ -39,9 +39,13 @@ ROOMS = {
     "slicing": Room(
         "late tuples, sessions, many queries", "base baselines core encoding monoids stores window"
     ),
+    "keyed": Room(
+        "many keys: short windows in columns, segments, long windows",
+        "base core durability encoding monoids policies stores times window",
+    ),
     "spark_integration": Room(
         "rolling: batch jobs and streams",
-        "base baselines core durability encoding monoids numbers policies stores times window",
+        "base baselines core durability encoding keyed monoids numbers policies stores window",
     ),
     "cli": Room(
         "the mta command, the operator's commands",
@@ -50,6 +54,6 @@ ROOMS = {
     ),
     "lab": Room(
         "benchmarks, experiments, demo, soak",
-        "base baselines cli durability monoids policies slicing spark_integration stores window",
+        "base baselines cli durability keyed monoids policies slicing spark_integration stores window",
     ),
 }

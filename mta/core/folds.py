@@ -18,7 +18,7 @@ def window_folds(layout: Layout, states: Run, firsts: Array, start: int) -> Run:
     stop = layout.length(states)
     rows = np.arange(start, stop)
     if (rows - firsts).mean() < SHORT_WINDOW:
-        return _short_folds(layout, states, firsts.tolist(), start)
+        return short_folds(layout, states, firsts.tolist(), start)
     parts = []
     row = start
     while row < stop:
@@ -37,8 +37,8 @@ def window_folds(layout: Layout, states: Run, firsts: Array, start: int) -> Run:
     return layout.concat(parts)
 
 
-def _short_folds(layout: Layout, states: Run, firsts: list[int], start: int) -> Run:
-    """Two-Stacks over plain states."""
+def short_folds(layout: Layout, states: Run, firsts: list[int], start: int) -> Run:
+    """The same by Two-Stacks over plain states, for short windows or few rows."""
     items = layout.state_list(states)
     combine = layout.monoid.combine
     oldest, flip = firsts[0], start

@@ -13,6 +13,8 @@ from pyspark import TaskContext
 from mta import AmortizedMTA, LogMTA
 from mta.baselines import DABA
 from mta.core.states import join_results, layout_of
+from mta.keyed.folds import first_rows, folds
+from mta.keyed.group import SHORT_WINDOW, Group
 from mta.monoids.base import Array
 from mta.policies import Policy
 from spark_integration.aggregates.predicates import without_nulls
@@ -22,8 +24,6 @@ from spark_integration.call.plan import Plan
 from spark_integration.partition.blame import Blame
 from spark_integration.partition.chunks import Chunk, chunks
 from spark_integration.partition.emitter import Appender, Emitter
-from spark_integration.partition.folds import first_rows, folds
-from spark_integration.partition.group import SHORT_WINDOW, Group
 from spark_integration.partition.keys import Keys
 from spark_integration.partition.times import Times
 from spark_integration.running.hang_up import HangUp

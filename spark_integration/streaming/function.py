@@ -17,8 +17,6 @@ from spark_integration.running.hang_up import HangUp
 from spark_integration.running.messages import said_in_one_line
 from spark_integration.running.metering import STREAM_SUMS, Meter
 from spark_integration.streaming.backlog import HELD_ROWS
-from spark_integration.streaming.bucket.documents import Documents
-from spark_integration.streaming.bucket.table import KeyTable
 from spark_integration.streaming.bucket.task import BucketTask
 from spark_integration.streaming.identity import decode_identity
 from spark_integration.streaming.keys import decode_bucket
@@ -26,7 +24,7 @@ from spark_integration.streaming.packing import PLACE, QUERY_KEY, ROWS, Filling,
 from spark_integration.streaming.plan import StreamPlan, Tools
 from spark_integration.streaming.schema import concatenated, deserialized, serialized
 from spark_integration.streaming.state import BucketState, decode_state
-from spark_integration.streaming.storage import SHELF, Place, partition_url
+from spark_integration.streaming.storage import OPEN_STORES, TaskAttempt, partition_url
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,13 +60,13 @@ class StreamFunction:
     ) -> Iterator[pd.DataFrame]:
         if self._tools is None:
             self._tools = Tools(self._stream)
-        place = Place.here()
+        attempt = TaskAttempt.current()
         plan = self._stream.plan
         meter = Meter(on=True, sums=STREAM_SUMS)
-        with SHELF.store(partition_url(plan.store, place), plan.store_options) as store:
-            before = self._loaded(decode_bucket(bytes(key[0])), state, place)
+        with OPEN_STORES.store(partition_url(plan.store, attempt), plan.store_options) as store:
+            before = self._loaded(decode_bucket(bytes(key[0])), state, attempt)
             clock = self._clock(state)
-            task = BucketTask(self._tools, before, meter.metered(store), place, meter, clock)
+            task = BucketTask(self._tools, before, meter.metered(store), attempt, meter, clock)
             rows = task.rows(self._batches(frames))
             last: bytes | None = None
             try:
@@ -103,13 +101,13 @@ class StreamFunction:
         if found.encode() != before:
             state.update((found.encode(),))
 
-    def _loaded(self, bucket: int, state: GroupState, place: Place) -> BucketState:
+    def _loaded(self, bucket: int, state: GroupState, attempt: TaskAttempt) -> BucketState:
         if state.exists:
             identity = self._stream.identity
             return decode_state(bytes(state.get[0]), identity.fingerprint, identity.text)
-        name = f"stream/{place.query}/{self._stream.operator}"
+        name = f"stream/{attempt.query}/{self._stream.operator}"
         fingerprint = self._stream.identity.fingerprint
-        return BucketState(fingerprint, name, bucket, Documents.nothing(), KeyTable.nothing())
+        return BucketState(fingerprint, name, bucket)
 
     def _batches(self, frames: Iterator[pd.DataFrame]) -> Iterator[pa.RecordBatch]:
         """Few and large, with rows as they came, whichever part of the shuffle was first: replays agree."""

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mta.encoding.packing import pack as pack_value
+from mta.keyed.block import DIGEST, digests_of
 from mta.monoids.base import Array
 from spark_integration.aggregates.inputs import Input
 from spark_integration.partition.keys import canonical
 from spark_integration.partition.plain import plain, values_of
-from spark_integration.streaming.bucket.block import DIGEST, digests_of
 
 #: What `digest_of` packs, for values that need no thought.
 _pack_simple = msgpack.Packer().pack

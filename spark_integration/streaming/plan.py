@@ -1,15 +1,18 @@
-"""What a stream adds to a plan, and what all buckets of a process share."""
+"""The plan of a stream, and the objects that all buckets of a process share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from mta import AmortizedMTA, LogMTA
 from mta.checks import COLUMN_PAGE, OBJECT_PAGE
+from mta.keyed.block import Shape
+from mta.keyed.plan import KeyedPlan
 from mta.monoids.base import Array
 from spark_integration.aggregates.predicates import without_nulls
 from spark_integration.aggregates.programs import Program
@@ -19,8 +22,6 @@ from spark_integration.call.plan import Plan
 from spark_integration.partition.blame import Blame
 from spark_integration.partition.chunks import CHUNK_ROWS, Chunk
 from spark_integration.partition.emitter import Appender
-from spark_integration.partition.group import SHORT_WINDOW
-from spark_integration.streaming.bucket.block import Shape
 from spark_integration.streaming.identity import Identity
 from spark_integration.streaming.schema import RowSchema
 from spark_integration.streaming.sorting import Order
@@ -72,28 +73,28 @@ class StreamPlan:
 
 
 class Tools:
-    """What all buckets of a process share."""
+    """The objects that all buckets of a process share."""
 
     def __init__(self, stream: StreamPlan) -> None:
         plan = stream.plan
         self.stream, self.plan = stream, plan
         self.programs = plan.programs()
-        self.policies = [without_nulls(plan.frame.policy, program.monoid) for program in self.programs]
         self.blame = Blame(plan.keys, plan.order)
         self.appender = Appender(Results(plan.aggregates, plan.zone), self.blame)
         self.order = Order(plan.order, stream.clock)
         wanted = {source.index for program in self.programs for source in program.inputs}
         self.wanted = sorted(wanted | {plan.order[0].index})
         self.timed = plan.frame.clock is not None
-        self.shape = Shape(stream.clock == "whole", self.timed, tuple(map(_fields, self.programs)))
-
-    def page_size(self, program: Program) -> int:
-        return self.plan.page_size or (COLUMN_PAGE if program.columnar else OBJECT_PAGE)
-
-    @property
-    def most_rows(self) -> int:
-        """Rows of a window that stands among others."""
-        return min(SHORT_WINDOW, *(self.page_size(program) for program in self.programs))
+        self.keyed = KeyedPlan(
+            shape=Shape(stream.clock == "whole", self.timed, tuple(map(_fields, self.programs))),
+            programs=self.programs,
+            policies=[without_nulls(plan.frame.policy, program.monoid) for program in self.programs],
+            page_sizes=[
+                plan.page_size or (COLUMN_PAGE if program.columnar else OBJECT_PAGE)
+                for program in self.programs
+            ],
+            algorithm=LogMTA if plan.algorithm == "lmta" else AmortizedMTA,
+        )
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Rows without the key that stands behind them."""
@@ -124,18 +125,13 @@ def _fields(program: Program) -> tuple[tuple[str, np.dtype[Any]], ...]:
     )
 
 
-def elements(columns: Mapping[str, Any], count: int) -> Any:
-    """The columns of a block as a batch of elements."""
-    return columns if columns else np.ones(count, dtype=np.int64)
-
-
 def peers_of(keys: Array, times: Array) -> Array:
-    """For rows by key and time, the last row of the same key and time."""
+    """For each of the rows, which are sorted by key and time, the last row of the same key and time."""
     count = len(times)
     begins = np.ones(count, dtype=bool)
     begins[1:] = (times[1:] != times[:-1]) | (keys[1:] != keys[:-1])
-    places = np.flatnonzero(begins)
-    return np.repeat(np.append(places[1:], count) - 1, np.diff(places, append=count))
+    firsts = np.flatnonzero(begins)
+    return np.repeat(np.append(firsts[1:], count) - 1, np.diff(firsts, append=count))
 
 
 def with_last(items: Iterator[Any]) -> Iterator[tuple[Any, bool]]:

@@ -12,9 +12,9 @@ from pyspark.sql import types as sql
 
 from mta.encoding.packing import pack, unpack
 from mta.encoding.untrusted import Malformed, fields, raw, shown, text
+from mta.keyed.block import DIGEST
 from spark_integration.aggregates.types import arrow_type
 from spark_integration.errors import RollingError
-from spark_integration.streaming.bucket.block import DIGEST
 
 #: Whole numbers, from the narrowest to the widest.
 _WHOLE = (sql.ByteType, sql.ShortType, sql.IntegerType, sql.LongType)

@@ -1,4 +1,4 @@
-"""The store that a streaming task writes to, and which task it is."""
+"""The store that a streaming task writes to, and the attempt that the task is."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from spark_integration.running.storage import embedded_at, embedded_in, shortene
 from stores import Store, open_store, store_class
 from stores.names import MAX_NAME_BYTES
 
-#: Pages of an attempt that came to nothing may be cleared away after so many seconds.
+#: Seconds after which the pages of an attempt that is silent may be cleared away.
 LEASE = 3600.0
 
 #: Seconds to wait for a directory that another process still has open.
 PATIENCE = 60.0
 
-#: Seconds until a directory is closed that no key has used.
+#: Seconds until an unused directory is closed.
 IDLE = 0.3
 
 
@@ -32,32 +32,36 @@ _OPERATOR, _END = 60, len(f"/{'f' * 32}/{2**63}/9")
 
 
 @dataclass(frozen=True)
-class Place:
-    """Which attempt of which part of which query this is."""
+class TaskAttempt:
+    """One attempt at a partition of a micro-batch: Spark may start several, and one of them counts."""
 
     query: str
+    #: one execution of the query, from its start to its end
     run: str
     batch: int
     partition: int
 
     @staticmethod
-    def here() -> Place:
+    def current() -> TaskAttempt:
         context = TaskContext.get()
         if context is None:
-            return Place("none", "none", 0, 0)
+            return TaskAttempt("none", "none", 0, 0)
         batch = context.getLocalProperty("streaming.sql.batchId")
         run = context.getLocalProperty("spark.jobGroup.id") or context.getLocalProperty("spark.app.id")
         query = context.getLocalProperty("sql.streaming.queryId")
-        return Place(query or "batch", run or "run", int(batch or 0), context.partitionId())
+        return TaskAttempt(query or "batch", run or "run", int(batch or 0), context.partitionId())
 
 
-class _Shelf:
-    """Stores of this process. A server's stay open; a directory is closed soon, for other processes."""
+class _OpenStores:
+    """The open stores of this process.
+
+    Those of servers stay open. A directory is closed soon after its use, since another process may need it.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._servers: dict[str, Store] = {}
-        #: with how many use them, and since when nobody does
+        #: with the number of users, and the time at which the last one left
         self._directories: dict[str, tuple[Store, int, float]] = {}
         self._watched = False
 
@@ -70,13 +74,13 @@ class _Shelf:
                     self._servers[key] = open_store(url, **options)
             yield self._servers[key]
             return
-        store = self._take(url, options)
+        store = self._open(url, options)
         try:
             yield store
         finally:
-            self._give_back(url)
+            self._release(url)
 
-    def _take(self, url: str, options: Mapping[str, Any]) -> Store:
+    def _open(self, url: str, options: Mapping[str, Any]) -> Store:
         with self._lock:
             store, users, _ = self._directories.get(url) or (
                 open_store(url, **{**_patience(url), **options}),
@@ -86,7 +90,7 @@ class _Shelf:
             self._directories[url] = (store, users + 1, 0.0)
             return store
 
-    def _give_back(self, url: str) -> None:
+    def _release(self, url: str) -> None:
         with self._lock:
             store, users, _ = self._directories[url]
             self._directories[url] = (store, users - 1, time.monotonic())
@@ -95,7 +99,7 @@ class _Shelf:
                 threading.Thread(target=self._close_idle, name="mta-idle", daemon=True).start()
 
     def _close_idle(self) -> None:
-        """Until all directories are closed, closes those that nothing has used for a while."""
+        """Closes each directory that has been unused for a while, until all are closed."""
         while True:
             time.sleep(IDLE)
             with self._lock:
@@ -110,19 +114,19 @@ class _Shelf:
 
 def _patience(url: str) -> dict[str, float]:
     """An option for stores that have it, unless the URL says it."""
-    told = "patience" in parse_qs(urlsplit(url).query)
-    return {"patience": PATIENCE} if "patience" in store_class(url).known_options and not told else {}
+    given = "patience" in parse_qs(urlsplit(url).query)
+    return {"patience": PATIENCE} if "patience" in store_class(url).known_options and not given else {}
 
 
-SHELF = _Shelf()
+OPEN_STORES = _OpenStores()
 
 
-def partition_url(url: str, place: Place) -> str:
-    """Where the windows of a partition of the query are: each embedded store has one process."""
+def partition_url(url: str, attempt: TaskAttempt) -> str:
+    """The URL of the store of a partition of the query: only one process at a time can open a directory."""
     directory = embedded_in(url)
     if directory is None:
         return url
-    return embedded_at(url, directory / place.query / str(place.partition))
+    return embedded_at(url, directory / attempt.query / str(attempt.partition))
 
 
 # -- names ------------------------------------------------------------------------------------------------
@@ -134,9 +138,9 @@ def operator_name(aggregates: Iterable[str]) -> str:
 
 
 def windows_name(name: str) -> str:
-    """How the names of windows begin, where the state of a bucket has `name` for that.
+    """The beginning of the names of windows, for the `name` in the state of a bucket.
 
-    An earlier version cut names at 60 letters, which may leave no room for what stands behind them.
+    An earlier version cut names at 60 letters, which may leave no room for the rest of a window's name.
     """
     if size_in_store(name) + _END <= MAX_NAME_BYTES:
         return name

@@ -13,10 +13,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mta import AmortizedMTA, LogMTA, baselines, monoids
+from mta.keyed.folds import first_rows
 from mta.policies import Policy, TimeWindow
 from mta.times.boundaries import FEW_CUTS, boundaries
 from mta.times.cuts import Side, before, comparable, cut, cuts
-from spark_integration.partition.folds import first_rows
 
 GAPS = 2**53
 

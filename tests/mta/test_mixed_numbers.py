@@ -15,10 +15,10 @@ from reference import rows_of
 
 from mta import AmortizedMTA, LogMTA, baselines, monoids
 from mta.core.states import layout_of
+from mta.keyed.folds import folds
 from mta.monoids.base import column_of, joined
 from mta.monoids.columns import alike
 from mta.policies import CountWindow, TimeWindow
-from spark_integration.partition.folds import folds
 from stores import open_store
 
 WHOLE = st.one_of(

@@ -20,7 +20,7 @@ from spark_integration.streaming.function import StreamFunction
 from spark_integration.streaming.packing import COUNTS, QUERY_KEY, pack, unpack
 from spark_integration.streaming.query import stream_plan
 from spark_integration.streaming.schema import RowSchema, arrow_schema
-from spark_integration.streaming.storage import Place
+from spark_integration.streaming.storage import TaskAttempt
 from stores import Store
 
 #: What Spark calls a query.
@@ -166,11 +166,11 @@ class Simulated:
         blob, _ = self.states.get(key, (None, None))
         state = StateOfSpark(blob, watermark, arrived is None)
         frames = [pd.DataFrame(part, columns=["place", "packed"]) for part in self._in_parts(arrived or [])]
-        place = Place(QUERY, str(self.run), self.batch, 0)
-        shelf = mock.Mock(store=lambda *_: nullcontext(self._store))
+        attempt = TaskAttempt(QUERY, str(self.run), self.batch, 0)
+        stores = mock.Mock(store=lambda *_: nullcontext(self._store))
         with (
-            mock.patch.object(Place, "here", return_value=place),
-            mock.patch.object(function, "SHELF", shelf),
+            mock.patch.object(TaskAttempt, "current", return_value=attempt),
+            mock.patch.object(function, "OPEN_STORES", stores),
         ):
             answers = list(call((key,), iter(frames), state))  # type: ignore[arg-type]
         packed = [

@@ -20,9 +20,9 @@ from rolled import schema_of
 from mta import monoids, policies
 from mta.durability.coding import unpack_version
 from mta.durability.manifest import DOCUMENTS, Version
+from mta.keyed.directory import Directory
+from mta.keyed.documents import DocumentId
 from spark_integration import rolling
-from spark_integration.streaming.bucket.directory import Directory
-from spark_integration.streaming.bucket.documents import Place
 from spark_integration.streaming.packing import QUERY_KEY
 from stores import Store, page_key
 from stores.base import page_prefix
@@ -252,7 +252,7 @@ class Blob:
     #: by the names of windows
     versions: dict[str, Version] = field(default_factory=dict)
     #: documents of the bucket itself, by its name
-    documents: dict[str, list[Place]] = field(default_factory=dict)
+    documents: dict[str, list[DocumentId]] = field(default_factory=dict)
     retired: list[str] = field(default_factory=list)
     stored: list[str] = field(default_factory=list)
     #: known keys, as far as they do not stand in segments
@@ -268,8 +268,8 @@ class Blob:
     @property
     def keys(self) -> set[str]:
         found = {key for name, version in self.versions.items() for key in version.keys(name)}
-        for name, places in self.documents.items():
-            found |= {page_key(page_prefix(name, epoch, DOCUMENTS), number) for epoch, number in places}
+        for name, documents in self.documents.items():
+            found |= {page_key(page_prefix(name, epoch, DOCUMENTS), number) for epoch, number in documents}
         return found
 
 
@@ -280,27 +280,27 @@ def opened(blob: bytes, stores: Sequence[Store] = ()) -> Blob:
     name = f"{base}/{bucket}/rows"
     found = Blob(retired=retired)
     block, directory, _ = keys
-    places: list[Place] = []
+    documents_of: list[DocumentId] = []
     blocks = [] if block is None else [block]
     if directory is not None:
         segments = Directory.decode(directory)
-        places += [place for place in segments.places(segments.used) if place is not None]
-        found.segments = len(places)
-        blocks += [_document(stores, name, place) for place in places]
+        documents_of += segments.documents(segments.used)
+        found.segments = len(documents_of)
+        blocks += [_document(stores, name, each) for each in documents_of]
     if backlog is not None:
         table, _ = backlog
         if table and isinstance(table[0], int):
-            places.append((table[0], table[1]))
-            table = msgpack.unpackb(_document(stores, name, places[-1]))
-        places += [(epoch, number) for epoch, number, *_ in table]
+            documents_of.append(DocumentId(table[0], table[1]))
+            table = msgpack.unpackb(_document(stores, name, documents_of[-1]))
+        documents_of += [DocumentId(epoch, number) for epoch, number, *_ in table]
         found.waiting = len(table)
     if retired and isinstance(retired[0], int):
-        places.append((retired[0], retired[1]))
-        found.retired = msgpack.unpackb(_document(stores, name, places[-1]))
+        documents_of.append(DocumentId(retired[0], retired[1]))
+        found.retired = msgpack.unpackb(_document(stores, name, documents_of[-1]))
     if documents[1] is not None:
         found.stored.append(name)
-        found.documents[name] = places
-    assert documents[1] is not None or not places
+        found.documents[name] = documents_of
+    assert documents[1] is not None or not documents_of
     found.keys_inline = 0 if block is None else msgpack.unpackb(block)[0]
     for each in blocks:
         for long in msgpack.unpackb(each, strict_map_key=False)[-1]:
@@ -313,8 +313,8 @@ def opened(blob: bytes, stores: Sequence[Store] = ()) -> Blob:
     return found
 
 
-def _document(stores: Sequence[Store], name: str, place: Place) -> bytes:
-    epoch, number = place
+def _document(stores: Sequence[Store], name: str, document: DocumentId) -> bytes:
+    epoch, number = document
     key = page_key(page_prefix(name, epoch, DOCUMENTS), number)
     (data,) = [data for store in stores for data in store.get_many([key]) if data is not None]
     return data[:-8]

@@ -20,8 +20,8 @@ from test_streaming_buckets import SCHEMA, check_stored, make_files, small
 from mta import monoids
 from mta.durability.operations import collect
 from mta.errors import WindowError
+from mta.keyed import segments, table
 from spark_integration.streaming import packing
-from spark_integration.streaming.bucket import segments, table
 from spark_integration.streaming.packing import MOST_ADDED, QUERY_KEY, pack
 from stores import Store, StoreError, open_store
 

@@ -29,8 +29,8 @@ from streams import AGGREGATES, NUMBER, POLICY, START, opened, seconds_of
 from mta import monoids, policies
 from mta.durability.coding import decode_root
 from mta.durability.operations import collect
-from spark_integration.streaming import backlog, long
-from spark_integration.streaming.bucket import segments, short, table
+from mta.keyed import long, segments, short, table
+from spark_integration.streaming import backlog
 from stores import Store, open_store
 
 SCHEMA = pa.schema(

@@ -23,15 +23,15 @@ from test_streaming_buckets import SCHEMA
 from mta.durability.manifest import DOCUMENTS
 from mta.encoding.untrusted import Malformed
 from mta.errors import PageCorrupt, WindowError
+from mta.keyed import segments, table
+from mta.keyed.codec import decode_block, encode_parts
+from mta.keyed.directory import Directory
 from spark_integration.errors import DataError, RollingError
 from spark_integration.streaming import backlog, function
-from spark_integration.streaming.bucket import segments, table
-from spark_integration.streaming.bucket.codec import decode_block, encode_parts
-from spark_integration.streaming.bucket.directory import Directory
 from spark_integration.streaming.identity import decode_identity
 from spark_integration.streaming.packing import QUERY_KEY
 from spark_integration.streaming.state import decode_state
-from spark_integration.streaming.storage import Place
+from spark_integration.streaming.storage import TaskAttempt
 from stores import Store, StoreError, open_store, page_key
 from stores.base import page_prefix
 
@@ -48,10 +48,13 @@ def a_state(store: Store) -> tuple[Simulated, list[pa.Table]]:
 def call(stream: Simulated, store: Store, key: bytes, blob: bytes) -> list[Any]:
     """One more call of the function with a state."""
     state = StateOfSpark(blob, END, True)
-    place = Place(QUERY, str(stream.run), stream.batch, 0)
-    shelf = mock.Mock(store=lambda *_: nullcontext(store))
+    attempt = TaskAttempt(QUERY, str(stream.run), stream.batch, 0)
+    stores = mock.Mock(store=lambda *_: nullcontext(store))
     empty = pd.DataFrame([], columns=["place", "packed"])
-    with mock.patch.object(Place, "here", return_value=place), mock.patch.object(function, "SHELF", shelf):
+    with (
+        mock.patch.object(TaskAttempt, "current", return_value=attempt),
+        mock.patch.object(function, "OPEN_STORES", stores),
+    ):
         return list(function.StreamFunction(stream._stream)((key,), iter([empty]), state))  # type: ignore[arg-type]
 
 
@@ -129,16 +132,16 @@ def test_a_segment_that_nobody_wrote_is_refused() -> None:
     rng = random.Random(6)
     with open_store(f"memory:{uuid.uuid4().hex}") as store, mock.patch.object(table, "INLINE", 200):
         stream, _ = a_state(store)
-        shape = function.Tools(stream._stream).shape
+        shape = function.Tools(stream._stream).keyed.shape
         (blob, *_) = stream.blobs()
         state = decode_state(blob, stream._stream.identity.fingerprint, "")
-        directory = Directory.decode(state.keys[1])
-        place = next(place for place in directory.places(directory.used) if place is not None)
+        directory = Directory.decode(state.keys.directory)
+        (document, *_) = directory.documents(directory.used)
         name = f"{state.name}/{state.bucket}/rows"
         key = next(
             key
             for key in store.list_keys("")
-            if key.startswith("{" + name) and key.endswith(f"{place[1]:016x}")
+            if key.startswith("{" + name) and key.endswith(f"{document.number:016x}")
         )
         (data,) = store.get_many([key])
         assert data is not None
@@ -192,7 +195,7 @@ def test_a_block_of_keys_says_how_many_rows_it_has_in_few_bytes_and_is_refused()
     """Equal numbers take no bytes, however many they are."""
     with open_store("memory:") as store:
         stream = Simulated(SCHEMA, store, 1, buckets=2, **HOW)
-    shape = function.Tools(stream._stream).shape
+    shape = function.Tools(stream._stream).keyed.shape
     count, rows = 3000, 4096
     digests = np.arange(count, dtype=">u8").repeat(2).tobytes()
     steps = ["steps", [0, 0], b""]
@@ -226,11 +229,11 @@ def test_segments_that_the_store_mixed_up_are_refused() -> None:
         stream, _ = a_state(store)
         ((key, (blob, _)), *_) = [each for each in stream.states.items() if each[0] != QUERY_KEY]
         state = decode_state(blob, stream._stream.identity.fingerprint, "")
-        directory = Directory.decode(state.keys[1])
-        places = [place for place in directory.places(directory.used) if place is not None]
-        assert len(places) > 3
+        directory = Directory.decode(state.keys.directory)
+        documents = directory.documents(directory.used)
+        assert len(documents) > 3
         name = f"{state.name}/{state.bucket}/rows"
-        keys = [page_key(page_prefix(name, epoch, DOCUMENTS), number) for epoch, number in places]
+        keys = [page_key(page_prefix(name, epoch, DOCUMENTS), number) for epoch, number in documents]
         first, second, *_ = found = [bytes(data or b"") for data in store.get_many(keys)]
         store.put_many(dict(zip(keys, [second, *found[1:]], strict=True)))
         assert first != second

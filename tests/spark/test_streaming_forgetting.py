@@ -19,8 +19,8 @@ from test_streaming_buckets import check_stored, small
 
 from mta import monoids
 from mta.durability.operations import collect
+from mta.keyed import segments, table
 from spark_integration.errors import RollingError
-from spark_integration.streaming.bucket import segments, table
 from stores import Store, open_store
 
 END = (START + 360_000) * 1000

@@ -120,7 +120,7 @@ def test_windows_of_an_earlier_version_stay_where_they_are(monkeypatch: pytest.M
 def test_documents_of_an_earlier_version_stay_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """Theirs are shorter than the names of windows: some had room where windows had none."""
     names = ["湿度" * 18]
-    with open_store("memory:") as store, mock.patch("spark_integration.streaming.bucket.table.INLINE", 0):
+    with open_store("memory:") as store, mock.patch("mta.keyed.table.INLINE", 0):
         with monkeypatch.context() as patch:
             patch.setattr(query, "operator_name", lambda names: f"rolling_{'_'.join(names)}"[:60])
             hot = Hot(store, names)

@@ -18,8 +18,8 @@ from streams import AGGREGATES, NUMBER, POLICY, SCHEMA, START, make_files, opene
 
 from mta import policies
 from mta.durability.operations import collect
+from mta.keyed import table
 from spark_integration.streaming import backlog
-from spark_integration.streaming.bucket import table
 from stores import open_store
 
 

@@ -11,10 +11,11 @@ from chance import seeds
 from rolled import column, roll
 
 from mta import monoids, policies
+from mta.keyed import folds
 from mta.times.boundaries import boundaries
 from mta.times.cuts import cuts
 from spark_integration.aggregates import results
-from spark_integration.partition import emitter, folds
+from spark_integration.partition import emitter
 
 MB = 1 << 20
 

@@ -7,12 +7,12 @@ from datetime import timedelta
 
 from rich.console import Console
 
+from mta.keyed.group import SHORT_WINDOW
 from mta.lab.demo.data import AGGREGATES, HOT, ROW_BYTES, SENSORS, Stream
 from mta.lab.demo.expected import Expected, sampled_rows
 from mta.lab.demo.job import Worker
 from mta.lab.demo.sampler import Sampler
 from spark_integration.metrics import Summary
-from spark_integration.partition.group import SHORT_WINDOW
 from spark_integration.running.storage import embedded_in
 
 

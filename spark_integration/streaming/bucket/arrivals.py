@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from mta.keyed.block import digests_of, ranges
 from mta.monoids.base import Array
-from spark_integration.streaming.bucket.block import digests_of, ranges
 
 
 @dataclass(frozen=True)

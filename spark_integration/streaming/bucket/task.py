@@ -14,6 +14,11 @@ from mta.durability.attempts import AttemptHold, retire
 from mta.durability.manifest import Version
 from mta.encoding.packing import unpack
 from mta.encoding.untrusted import Malformed, fields, shown, text
+from mta.keyed.block import digests_of
+from mta.keyed.documents import Documents, Range, SavedDocuments
+from mta.keyed.long import clear_up_after_others
+from mta.keyed.table import KeyTable
+from mta.keyed.windows import KeyWindows
 from mta.monoids.base import Array
 from spark_integration.partition.chunks import Chunk
 from spark_integration.partition.task import run
@@ -21,17 +26,13 @@ from spark_integration.running.metering import Meter
 from spark_integration.running.storage import spool_file
 from spark_integration.streaming.backlog import HELD_ROWS, Backlog
 from spark_integration.streaming.bucket.arrivals import by_key, keys_of, last_times
-from spark_integration.streaming.bucket.block import digests_of
-from spark_integration.streaming.bucket.documents import Documents, Range, place_of
-from spark_integration.streaming.bucket.table import KeyTable
-from spark_integration.streaming.bucket.windows import Windows
-from spark_integration.streaming.long import clear_up_after_others
+from spark_integration.streaming.bucket.windows import RowWindows
 from spark_integration.streaming.plan import Tools, with_last
 from spark_integration.streaming.schema import concatenated
 from spark_integration.streaming.sorting import MemoryRun, Run, merged
 from spark_integration.streaming.spill import Spills, spilled
 from spark_integration.streaming.state import BucketState, damaged
-from spark_integration.streaming.storage import LEASE, Place, documents_name, windows_name
+from spark_integration.streaming.storage import LEASE, TaskAttempt, documents_name, windows_name
 from stores import Store
 
 #: Bytes of a state, but for what is to be removed from the store.
@@ -46,7 +47,7 @@ _NONE = digests_of(b"")
 class BucketTask:
     """`clock` is the watermark, up to which rows are complete, or else the time of the micro-batch.
 
-    It is None where it is not known, or not yet.
+    It is None before there is a watermark, or if keys are not forgotten by the clock.
     """
 
     def __init__(
@@ -54,15 +55,15 @@ class BucketTask:
         tools: Tools,
         state: BucketState,
         store: Store,
-        place: Place,
+        attempt: TaskAttempt,
         meter: Meter,
         clock: int | None,
     ) -> None:
-        self._tools, self._state, self._store, self._place = tools, state, store, place
+        self._tools, self._state, self._store, self._attempt = tools, state, store, attempt
         self._meter, self._clock = meter, clock
-        #: whether nothing is left but what is in the store for the sake of a replay
+        #: whether the bucket has ended, but for documents in the store that a replay may need
         self._ends = False
-        #: the keys of rows that begin to wait, where it matters, with the last of their times
+        #: the keys of rows that begin to wait, with the last of their times, if keys are forgotten
         self._expected: list[tuple[Array, Array]] = []
         self._holds: dict[str, AttemptHold] = {}
         stream = tools.stream
@@ -71,7 +72,7 @@ class BucketTask:
                 documents_name(state.name, state.bucket), store, self._hold, state.documents
             )
             self._table = KeyTable(
-                tools.shape, self._documents, state.keys, stream.least, by_clock=stream.by_clock
+                tools.keyed.shape, self._documents, state.keys, stream.least, by_clock=stream.by_clock
             )
             self._backlog: Backlog | None = None
             if stream.waits:
@@ -79,14 +80,17 @@ class BucketTask:
             retired = self._retired()
         except Malformed as error:
             raise damaged(f"bucket {state.bucket}", error) from error
-        self._windows = Windows(tools, self._table, windows_name(state.name), store, place, meter)
+        self._windows = KeyWindows(
+            tools.keyed, self._table, windows_name(state.name), store, self._hold, attempt.batch
+        )
+        self._row_windows = RowWindows(tools, self._windows, meter)
         for name in retired:
-            retire(store, name, place.batch)
+            retire(store, name, attempt.batch)
         self._documents.clear()
 
     def _hold(self, name: str, page_size: int, base: Version | None) -> AttemptHold:
-        place = self._place
-        hold = AttemptHold(self._store, name, page_size, base, batch=place.batch, run=place.run, lease=LEASE)
+        batch, run = self._attempt.batch, self._attempt.run
+        hold = AttemptHold(self._store, name, page_size, base, batch=batch, run=run, lease=LEASE)
         self._holds[name] = hold
         return hold
 
@@ -105,7 +109,7 @@ class BucketTask:
                 ready = iter(())
             for batch, last in with_last(ready):
                 self._meter.add("rows", batch.num_rows)
-                yield from self._windows.slide(by_key(batch), self._seen, last=last)
+                yield from self._row_windows.slide(by_key(batch), self._seen, last=last)
         if untimed:
             yield from self._alone(concatenated(untimed))
 
@@ -193,17 +197,16 @@ class BucketTask:
     # -- windows that ended -------------------------------------------------------------------------------
 
     def _retired(self) -> list[str]:
-        """Their names, by the state."""
-        names = self._state.retired
-        if not names or type(names[0]) is not int:
-            return self._names(names)
-        place = place_of(names)
-        found = self._documents.decoded(place, lambda data: self._names(unpack(data)))
-        self._documents.drop([place])
+        """Their names, from the state."""
+        retired = self._state.retired
+        if isinstance(retired, list):
+            return self._names(retired)
+        found = self._documents.decoded(retired, lambda data: self._names(unpack(data)))
+        self._documents.drop([retired])
         return found
 
     def _names(self, names: Any) -> list[str]:
-        """Whatever damage they have, no window of another query is among them."""
+        """The names, if all of them are of this query's windows: a damaged state removes no others."""
         found = [text(each, "the name of a window") for each in fields(names, "windows that ended")]
         for each in found:
             if not each.startswith((f"{self._state.name}/", f"{windows_name(self._state.name)}/")):
@@ -216,44 +219,47 @@ class BucketTask:
         packed = msgpack.packb(names)
         if len(packed) <= NAMES:
             return []
-        ((epoch, number),) = self._documents.write([packed])
-        self._state.retired = [epoch, number]
-        return [(epoch, number, number + 1)]
+        (document,) = self._documents.write([packed])
+        self._state.retired = document
+        return [(document.epoch, document.number, document.number + 1)]
 
-    # -- out --------------------------------------------------------------------------------------------
+    # -- save -------------------------------------------------------------------------------------------
 
     def save(self) -> BucketState | None:
-        """The state after this micro-batch, None if nothing is left; what it names is in the store."""
-        state, stream = self._state, self._tools.stream
-        self._windows.finish()
-        # now that all rows up to the watermark are out, which may have seen those of before
-        self._table.drop_old(self._clock)
-        self._table.refresh()
-        self._table.see(self._clock)
-        self._table.load(np.concatenate([_NONE, *(digests for digests, _ in self._expected)]))
-        self._windows.forget(self._table.over(self._clock))
-        # keys that are over until here begin anew with the rows that came
+        """The state after this micro-batch, None if nothing is left; its documents are in the store."""
+        state, stream, windows, table = self._state, self._tools.stream, self._windows, self._table
+        windows.finish()
+        # only now: rows up to the watermark may still have needed keys that are over
+        table.drop_old(self._clock)
+        table.refresh()
+        table.see(self._clock)
+        table.load(np.concatenate([_NONE, *(digests for digests, _ in self._expected)]))
+        windows.forget(table.over(self._clock))
+        # a key that was over begins anew with the rows that came
         for digests, times in self._expected:
-            self._table.expect(digests, times, self._clock)
-        live = self._retire(self._windows.retired)
-        state.keys = self._table.save(self._clock)
+            table.expect(digests, times, self._clock)
+        live = self._retire(windows.retired)
+        state.keys = table.save(self._clock)
         room = STATE - len(msgpack.packb(state.keys))
-        live += self._table.ranges
+        live += table.ranges
         if self._backlog is not None:
             state.backlog = self._backlog.save(room)
             if self._clock is not None:
                 state.out = self._clock
-            live += [(epoch, number, number + 1) for epoch, number in self._backlog.places]
-        if self._table.empty and state.backlog is None and not self._documents.wrote:
-            if not self._documents.named:
-                # what tells a late row behind an outer join must stay
+            live += [(epoch, number, number + 1) for epoch, number in self._backlog.documents]
+        self._meter.add("cache_hits", windows.hits)
+        self._meter.add("cache_misses", windows.asked - windows.hits)
+        if table.empty and state.backlog is None and not self._documents.wrote:
+            if not self._documents.in_store:
+                # behind an outer join, the state tells which rows are late
                 return state if state.retired or stream.after_outer_joins else None
-            # a replay of this micro-batch needs the documents again; one of the next one does not
+            # a replay of this micro-batch needs the documents; the next micro-batch removes them
+            assert isinstance(state.retired, list)
             state.retired.append(self._documents.name)
-            state.documents = Documents.nothing()
+            state.documents = SavedDocuments()
             return state
-        self._ends = self._table.empty and state.backlog is None
-        state.documents = self._documents.save(self._place.batch, live)
+        self._ends = table.empty and state.backlog is None
+        state.documents = self._documents.save(self._attempt.batch, live)
         clear_up_after_others(self._store, self._documents.name, self._holds[self._documents.name])
         return state
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from mta.monoids.base import Array
 
-#: What `counts` has for a key whose windows are its own.
+#: The count of a key that has windows of its own.
 LONG = -1
 
 #: Bytes of a digest.
@@ -22,17 +22,18 @@ _DIGESTS = np.dtype(f"S{DIGEST}")
 
 @dataclass(frozen=True)
 class Shape:
-    """Which columns blocks of a query have."""
+    """The columns of a block."""
 
     #: whether times are whole numbers
     whole: bool
-    #: whether windows ask for the times of their rows
+    #: whether windows need the times of their rows
     timed: bool
     #: for each program the dtypes of its elements' fields; object for one over Python objects
     programs: tuple[tuple[tuple[str, np.dtype[Any]], ...], ...]
 
     @cached_property
     def clock(self) -> np.dtype[Any]:
+        """The dtype of times."""
         return np.dtype(np.int64 if self.whole else np.float64)
 
     def empty(self) -> Block:
@@ -40,30 +41,30 @@ class Shape:
 
     def keys(self, digests: Array, youngest: Array) -> Block:
         """Keys whose windows are empty."""
-        nothing = np.zeros(len(digests), dtype=np.int64)
-        values: list[Any] = [
+        zeros = np.zeros(len(digests), dtype=np.int64)
+        values: list[dict[str, Any]] = [
             {name: [] if kind.kind == "O" else np.zeros(0, dtype=kind) for name, kind in fields}
             for fields in self.programs
         ]
         times = np.zeros(0, dtype=self.clock) if self.timed else None
         long = np.full(len(digests), None, dtype=object)
-        return Block(digests, youngest, nothing, nothing, times, values, long)
+        return Block(digests, youngest, zeros, zeros, times, values, long)
 
 
 @dataclass
 class Block:
-    """Keys in the order of their digests; the rows of each stand together, in their order."""
+    """Keys in the order of their digests; the rows of each key stand together, in their order."""
 
     digests: Array
     youngest: Array
-    #: microseconds on the clock when the key had its last rows; 0 where nobody asks
+    #: microseconds on the clock when the key had its last rows; 0 where keys are not forgotten by the clock
     seen: Array
-    #: rows of each key's window, LONG for a key that has windows of its own
+    #: the number of rows in each key's window, LONG for a key that has windows of its own
     counts: Array
     times: Array | None
     #: for each program a mapping of columns: arrays, or lists of Python objects
     values: list[dict[str, Any]]
-    #: of keys with windows of their own, what stands for them; else None
+    #: the saved windows (`mta.keyed.long`) of each key that has windows of its own; None for the others
     long: Array
 
     def __len__(self) -> int:
@@ -71,11 +72,12 @@ class Block:
 
     @property
     def rows(self) -> Array:
-        """How many rows of each key stand here."""
+        """The number of rows of each key in this block."""
         return np.maximum(self.counts, 0)
 
     @cached_property
     def ends(self) -> Array:
+        """The end of each key's rows."""
         return np.cumsum(self.rows)
 
     @property
@@ -88,41 +90,35 @@ class Block:
         ends = self.ends
         first = int(ends[start - 1]) if start else 0
         last = int(ends[stop - 1]) if stop else 0
-        return Block(
-            self.digests[start:stop],
-            self.youngest[start:stop],
-            self.seen[start:stop],
-            self.counts[start:stop],
-            None if self.times is None else self.times[first:last],
-            [{name: column[first:last] for name, column in each.items()} for each in self.values],
-            self.long[start:stop],
-        )
+        return self._part(slice(start, stop), slice(first, last))
 
     def take(self, keys: Array) -> Block:
-        """Some keys, by ascending places."""
+        """Some keys, by ascending indices."""
         return self if len(keys) == len(self) else self.at(keys)
 
     def at(self, keys: Array) -> Block:
-        """The keys at some places, in their order."""
-        rows = self.rows
-        places = ranges(self.ends[keys] - rows[keys], rows[keys])
+        """The keys at some indices, in their order."""
+        counts = self.rows[keys]
+        return self._part(keys, ranges(self.ends[keys] - counts, counts))
+
+    def _part(self, keys: Array | slice, rows: Array | slice) -> Block:
         return Block(
             self.digests[keys],
             self.youngest[keys],
             self.seen[keys],
             self.counts[keys],
-            None if self.times is None else self.times[places],
-            [{name: taken(column, places) for name, column in each.items()} for each in self.values],
+            None if self.times is None else self.times[rows],
+            [{name: taken(column, rows) for name, column in each.items()} for each in self.values],
             self.long[keys],
         )
 
     def find(self, digests: Array) -> Array:
-        """The places of keys, -1 for those that are not here."""
+        """The indices of keys, -1 for a key that is not in this block."""
         if not len(self):
             return np.full(len(digests), -1)
-        places = np.searchsorted(self.digests, digests)
-        places[places == len(self)] = 0
-        return np.where(self.digests[places] == digests, places, -1)
+        indices = np.searchsorted(self.digests, digests)
+        indices[indices == len(self)] = 0
+        return np.where(self.digests[indices] == digests, indices, -1)
 
 
 def joined(blocks: Sequence[Block]) -> Block:
@@ -130,17 +126,21 @@ def joined(blocks: Sequence[Block]) -> Block:
     if len(blocks) == 1:
         return blocks[0]
     first = blocks[0]
+
+    def all_of(name: str) -> Array:
+        return np.concatenate([getattr(each, name) for each in blocks])
+
+    values: list[dict[str, Any]] = []
+    for program, fields in enumerate(first.values):
+        values.append({name: end_to_end([each.values[program][name] for each in blocks]) for name in fields})
     both = Block(
-        np.concatenate([each.digests for each in blocks]),
-        np.concatenate([each.youngest for each in blocks]),
-        np.concatenate([each.seen for each in blocks]),
-        np.concatenate([each.counts for each in blocks]),
-        None if first.times is None else np.concatenate([each.times for each in blocks]),
-        [
-            {name: end_to_end([each.values[program][name] for each in blocks]) for name in fields}
-            for program, fields in enumerate(first.values)
-        ],
-        np.concatenate([each.long for each in blocks]),
+        all_of("digests"),
+        all_of("youngest"),
+        all_of("seen"),
+        all_of("counts"),
+        None if first.times is None else all_of("times"),
+        values,
+        all_of("long"),
     )
     if len(both) < 2 or bool((both.digests[1:] > both.digests[:-1]).all()):
         return both
@@ -148,13 +148,13 @@ def joined(blocks: Sequence[Block]) -> Block:
 
 
 def digests_of(data: Any) -> Array:
-    """Digests that follow each other, as an array."""
+    """The digests that bytes consist of, as an array."""
     return np.frombuffer(data, dtype=_DIGESTS)
 
 
-def digest_at(digests: Array, place: int) -> bytes:
-    """One digest; NumPy's own items end before zeros."""
-    return digests[place : place + 1].tobytes()
+def digest_at(digests: Array, index: int) -> bytes:
+    """One digest, with the zeros at its end, which NumPy's own items lack."""
+    return digests[index : index + 1].tobytes()
 
 
 def hashes_of(digests: Array) -> Array:
@@ -163,17 +163,17 @@ def hashes_of(digests: Array) -> Array:
 
 
 def ranges(starts: Array, lengths: Array) -> Array:
-    """The numbers from each start on, as many as its length says."""
+    """The numbers from each start, `length` of them, one range after the other."""
     ends = np.cumsum(lengths)
     found: Array = np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1] if len(ends) else 0)
     return found
 
 
-def taken(column: Any, places: Array) -> Any:
+def taken(column: Any, rows: Array | slice) -> Any:
     """Entries of an array or a list."""
-    if isinstance(column, list):
-        return [column[place] for place in places.tolist()]
-    return column[places]
+    if isinstance(column, list) and not isinstance(rows, slice):
+        return [column[row] for row in rows.tolist()]
+    return column[rows]
 
 
 def end_to_end(columns: Sequence[Any]) -> Any:

@@ -1,4 +1,7 @@
-"""Results of whole groups at once: many groups of a chunk, each over and done with in it, need no window."""
+"""Folds of many groups at once: a group whose rows are all in memory needs no window.
+
+Rows of a group stand together, and its windows hold no row of another group.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from mta.core.folds import window_folds
+from mta.core.folds import short_folds, window_folds
 from mta.core.limits import Limits
-from mta.core.states import NOTHING, ColumnLayout, Layout, Run
+from mta.core.states import ColumnLayout, Layout, Run
 from mta.monoids.base import Array, Columns
 from mta.monoids.columns import alike
 from mta.times.boundaries import boundaries
 from mta.times.cuts import Side, comparable_column, cuts
 
-#: Windows up to so many rows are folded for all rows at once, by doubling.
+#: Windows up to this length are folded for all rows at once, by doubling.
 SHORT = 256
 
-#: Groups of so many rows on average are looked at all together.
+#: Groups that are smaller than this on average are searched all together.
 SMALL = 256
 
-#: Up to so many rows plain Python is faster than the fixed cost of NumPy's calls.
+#: Up to this number of rows plain Python is faster than the fixed cost of NumPy's calls.
 FEW = 24
 
 
@@ -38,7 +41,7 @@ def first_rows(starts: Array, count: int, times: Array | None, limits: Limits) -
 
 
 def _since(starts: Array, lengths: Array, times: Array, span: float, side: Side) -> Array:
-    """The first row of each row's window in time, which may be of a group before."""
+    """The first row of each row's window in time, which may be in an earlier group."""
     if len(starts) > 1 and times.dtype.kind == "i":
         together = _one_after_another(starts, lengths, times, span, side)
         if together is not None:
@@ -53,7 +56,7 @@ def _since(starts: Array, lengths: Array, times: Array, span: float, side: Side)
 
 
 def _side_by_side(lengths: Array, times: Array, span: float, side: Side) -> Array:
-    """`_since` of real times: pairs of a group and a time, which NumPy sorts as complex numbers."""
+    """`_since` for real times: NumPy sorts pairs of a group and a time as complex numbers."""
     groups = np.repeat(np.arange(len(lengths)), lengths)
     order = times.argsort(kind="stable")
     wanted = np.empty(len(times), dtype=np.complex128)
@@ -68,18 +71,18 @@ def _side_by_side(lengths: Array, times: Array, span: float, side: Side) -> Arra
 def _one_after_another(
     starts: Array, lengths: Array, times: Array, span: float, side: Side
 ) -> tuple[Array, Array] | None:
-    """Times moved so that each group begins more than a window after the one before, and where windows begin.
+    """Times moved so that groups are more than a window apart, and the moved starts of the windows.
 
-    None where that leaves 64 bits.
+    None if these do not fit in 64 bits.
     """
     ends = starts + lengths - 1
     reals = times[ends].astype(float) - times[starts].astype(float)
     if reals.sum() >= 2.0**60:
         return None
     extents = times[ends] - times[starts]
-    # a window that is longer than any group holds as much as one that is a little longer than each
+    # a window that is a little longer than the longest group holds all that a still longer one holds
     span = min(span, int(extents.max()) + 1)
-    # the same window between whole times
+    # the same window in whole numbers
     whole = math.ceil(span) if side == "right" else math.floor(span)
     gap = whole + 1
     if float(gap) * len(starts) + reals.sum() >= 2.0**62:
@@ -92,18 +95,18 @@ def _one_after_another(
 
 def folds(layout: Layout, states: Run, starts: Array, firsts: Array) -> Run:
     """For each row, the fold of rows firsts[row] to row."""
+    count = len(firsts)
     if not isinstance(layout, ColumnLayout):
         return window_folds(layout, states, firsts, 0)
-    count = len(firsts)
     if count <= FEW:
-        return _one_by_one(layout, states, firsts.tolist())
+        return short_folds(layout, states, firsts.tolist(), 0)
     lengths = np.arange(1, count + 1) - firsts
     longest = np.maximum.reduceat(lengths, starts)
     if (longest <= SHORT).all():
         return _doubled(layout, states, lengths)
     parts = []
     short = longest <= SHORT
-    # runs of groups that are alike
+    # short groups that follow each other are folded together, each long one by itself
     edges = np.flatnonzero(np.concatenate([[True], (short[1:] != short[:-1]) | ~short[1:]]))
     bounds = [*starts[edges].tolist(), count]
     for start, stop, few in zip(bounds, bounds[1:], short[edges].tolist(), strict=False):
@@ -115,27 +118,10 @@ def folds(layout: Layout, states: Run, starts: Array, firsts: Array) -> Run:
     return layout.concat(parts)
 
 
-def _one_by_one(layout: ColumnLayout, states: Run, firsts: list[int]) -> Run:
-    """Two stacks: suffix aggregates of the older part, and one aggregate of the rest."""
-    combine, items = layout.monoid.combine, layout.state_list(states)
-    found: list[Any] = []
-    older: list[Any] = []
-    boundary, younger = 0, NOTHING
-    for row, first in enumerate(firsts):
-        if first >= boundary:
-            boundary, younger = row + 1, NOTHING
-            older = layout.stack(layout.cut(states, first, boundary), NOTHING)
-            found.append(older[-1])
-            continue
-        younger = items[row] if younger is NOTHING else combine(younger, items[row])
-        found.append(combine(older[boundary - 1 - first], younger))
-    return layout.gather(found)
-
-
 def _doubled(layout: ColumnLayout, states: Run, lengths: Array) -> Run:
     """Folds of the `lengths[row]` states up to each row, from blocks of 1, 2, 4 … states."""
     rows = np.arange(len(lengths))
-    #: where the part that is folded already begins
+    #: the start of the part that is folded already
     begins = rows + 1
     blocks = states
     out: Columns | None = None
@@ -159,7 +145,7 @@ def _doubled(layout: ColumnLayout, states: Run, lengths: Array) -> Run:
 def _prepended(
     layout: ColumnLayout, out: Columns | None, rows: Array, older: Columns, begun: Array, count: int
 ) -> Columns:
-    """Rows of `out` with `older` before them; `begun` says which of them hold anything yet."""
+    """Rows of `out` with `older` before them; `begun` says which of the rows are not empty."""
     if out is None:
         if len(rows) == count:
             return tuple(np.array(column) for column in older)

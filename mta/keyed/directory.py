@@ -1,8 +1,8 @@
 """Which segment of a bucket has which keys: ranges of hashes, halved where they hold too much.
 
-A segment is a document with all keys whose hashes begin with the same bits. It never changes: whatever a
-micro-batch touches is written again, as one segment, as several, or as one with its neighbour. So none is
-dead in part, and a micro-batch reads the segments of its keys and no other.
+A segment is a document with all keys whose hashes begin with the same bits. It never changes: a save writes
+each segment that was touched again, as one segment, as several, or as one with its neighbour. So no part of a
+segment is out of date, and a load reads the segments of its keys and no other.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mta.encoding.untrusted import LARGEST, Malformed, fields, raw, whole
+from mta.keyed.documents import NO_DOCUMENT, DocumentId, Range
 from mta.monoids.base import Array
-from spark_integration.streaming.bucket.documents import Place, Range
 
-#: A range of hashes is halved at most so often.
+#: A range of hashes is halved at most this many times.
 DEEPEST = 48
 
-#: Added to the depth of a segment, where some of its keys have windows of their own.
+#: Added to the saved depth of a segment, where some of its keys have windows of their own.
 _LONG = 64
 
 #: More segments than a state of 64 KB can name.
@@ -32,7 +32,7 @@ class Segment(NamedTuple):
 
     start: int
     depth: int
-    place: Place | None = None
+    document: DocumentId | None = None
     #: whether some of its keys have windows of their own
     long: bool = False
 
@@ -41,11 +41,16 @@ class Segment(NamedTuple):
         return self.start + (1 << (64 - self.depth))
 
 
-def precede(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Whether ranges, by their starts and depths, are the halves of one."""
-    (start, depth), (middle, deep) = one, other
-    width = 1 << (64 - depth)
-    return depth == deep > 0 and start + width == middle and not start & width
+class SavedDirectory(NamedTuple):
+    """A directory as msgpack has it: a list of these fields."""
+
+    segments: int
+    #: the epochs of documents, ascending
+    epochs: list[int]
+    #: less than the number of any document
+    base: int
+    #: zlib of columns: depths (with _LONG), indices of epochs, and numbers less the base as planes of bytes
+    columns: bytes
 
 
 class Directory:
@@ -53,7 +58,7 @@ class Directory:
 
     def __init__(self, starts: Array, depths: Array, epochs: Array, numbers: Array, long: Array) -> None:
         self.starts, self.depths = starts, depths
-        #: the places of documents; number 0 for none
+        #: the documents; number 0 for none
         self._epochs, self._numbers = epochs, numbers
         #: which segments have keys with windows of their own
         self._long = long
@@ -68,17 +73,20 @@ class Directory:
         return len(self.starts)
 
     def of(self, hashes: Array) -> Array:
-        """The segments that hashes are in, ascending, each once."""
+        """The segments of hashes, ascending, each once."""
         return np.unique(np.searchsorted(self.starts, hashes, "right") - 1)
 
     def segments(self, numbers: Array) -> list[Segment]:
-        columns = (self.starts[numbers], self.depths[numbers], self._long[numbers])
-        starts, depths, long = (column.tolist() for column in columns)
-        return list(map(Segment, starts, depths, self.places(numbers), long))
+        starts, depths = self.starts[numbers].tolist(), self.depths[numbers].tolist()
+        return list(map(Segment, starts, depths, self._documents(numbers), self._long[numbers].tolist()))
 
-    def places(self, segments: Array) -> list[Place | None]:
+    def documents(self, segments: Array) -> list[DocumentId]:
+        """The documents of those segments that have keys."""
+        return [each for each in self._documents(segments) if each is not None]
+
+    def _documents(self, segments: Array) -> list[DocumentId | None]:
         pairs = zip(self._epochs[segments].tolist(), self._numbers[segments].tolist(), strict=True)
-        return [(epoch, number) if number else None for epoch, number in pairs]
+        return [DocumentId(epoch, number) if number else None for epoch, number in pairs]
 
     @property
     def used(self) -> Array:
@@ -107,7 +115,7 @@ class Directory:
 
     @property
     def span(self) -> int:
-        """How many numbers there are from the oldest document in use to the youngest."""
+        """The number of documents from the oldest in use to the youngest, in use or not."""
         numbers = self._numbers[self.used]
         return int(numbers.max() - numbers.min()) + 1 if len(numbers) else 0
 
@@ -120,25 +128,26 @@ class Directory:
         """With other segments, of the same hashes, instead of some."""
         keep = np.ones(len(self), dtype=bool)
         keep[segments] = False
-        places = [each.place or (0, 0) for each in new]
-        starts = np.concatenate([self.starts[keep], np.array([each.start for each in new], dtype=np.uint64)])
-        order = np.argsort(starts)
+        starts, depths, documents, long = zip(*new, strict=True)
+        epochs, numbers = zip(*(each or NO_DOCUMENT for each in documents), strict=True)
+        all_starts = np.concatenate([self.starts[keep], np.array(starts, dtype=np.uint64)])
+        order = np.argsort(all_starts)
 
-        def put(column: Array, items: list[int]) -> Array:
+        def put(column: Array, items: Sequence[int]) -> Array:
             return np.concatenate([column[keep], np.array(items, dtype=column.dtype)])[order]
 
         return Directory(
-            starts[order],
-            put(self.depths, [each.depth for each in new]),
-            put(self._epochs, [epoch for epoch, _ in places]),
-            put(self._numbers, [number for _, number in places]),
-            put(self._long, [each.long for each in new]),
+            all_starts[order],
+            put(self.depths, depths),
+            put(self._epochs, epochs),
+            put(self._numbers, numbers),
+            put(self._long, long),
         )
 
-    # -- bytes ------------------------------------------------------------------------------------------
+    # -- as saved ---------------------------------------------------------------------------------------
 
-    def encode(self) -> list[Any]:
-        """Of a segment mostly two bytes: the low half of a number."""
+    def encode(self) -> SavedDirectory:
+        """The form takes about two bytes for a segment: the low half of a number."""
         epochs, indices = np.unique(self._epochs, return_inverse=True)
         used = self._numbers[self.used]
         base = int(used.min()) - 1 if len(used) else 0
@@ -146,7 +155,7 @@ class Directory:
         planes = relative.view(np.uint8).reshape(-1, 4).T.tobytes()
         depths = (self.depths + _LONG * self._long).astype(np.uint8)
         columns = depths.tobytes() + indices.astype("<u2").tobytes() + planes
-        return [len(self), epochs.tolist(), base, zlib.compress(columns, 1)]
+        return SavedDirectory(len(self), epochs.tolist(), base, zlib.compress(columns, 1))
 
     @staticmethod
     def decode(packed: Any) -> Directory:
@@ -173,7 +182,7 @@ class Directory:
 
 
 def _starts(depths: Array) -> Array:
-    """Where segments of these depths begin, if one follows the other from the first hash to the last."""
+    """The start of each segment. Malformed unless the segments follow each other over all hashes."""
     if int(depths.max()) > DEEPEST:
         raise Malformed(f"a segment is {depths.max()} halvings deep")
     # in units of the smallest range

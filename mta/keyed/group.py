@@ -1,0 +1,97 @@
+"""The window of one key, batch by batch: rows in memory while it is short, then a window with pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from mta.core.states import layout_of
+from mta.keyed.folds import first_rows, folds
+from mta.monoids.base import Array, Monoid
+from mta.policies import Policy
+
+#: A window of no more rows is kept as it is, and computed anew with every batch.
+SHORT_WINDOW = 4096
+
+
+class Program(Protocol):
+    """Aggregates that share a window, and how batches of their elements are cut and joined."""
+
+    @property
+    def monoid(self) -> Monoid: ...
+
+    def cut(self, values: Any, start: int, stop: int) -> Any: ...
+
+    def joined(self, before: Any, values: Any) -> Any:
+        """Two batches as one."""
+
+    def kept(self, values: Any, start: int, stop: int) -> Any:
+        """A copy of a part of a batch."""
+
+
+class Rows(NamedTuple):
+    values: Any
+    times: Array | None
+    length: int
+
+
+class Group:
+    """Has `slide`, `close` and a length, as a window has."""
+
+    def __init__(self, program: Program, policy: Policy, make_window: Callable[[], Any], most: int) -> None:
+        self._program, self._limits = program, policy.limits()
+        self._layout = layout_of(program.monoid)
+        self._make_window = make_window
+        #: limit on the rows in memory; 0 for a policy that needs a window
+        self._most = 0 if self._limits.predicates else most
+        #: None while the rows are in memory
+        self.window: Any = None
+        self.rows = Rows(None, None, 0)
+
+    def __len__(self) -> int:
+        return self.rows.length if self.window is None else len(self.window)
+
+    def slide(self, values: Any, times: Array | None, count: int) -> Any:
+        """One result for each of `count` rows."""
+        if self.window is None:
+            if self._most:
+                found = self._slide_in_memory(values, times, count)
+                if found is not None:
+                    return found
+            self.move()
+        return self.window.slide(values, times)
+
+    def close(self) -> None:
+        if self.window is not None:
+            self.window.close()
+
+    def move(self) -> None:
+        """Moves the rows from memory into a window."""
+        window = self._make_window()
+        self.window = window
+        if self.rows.length:
+            window.extend(self.rows.values, self.rows.times)
+        self.rows = Rows(None, None, 0)
+
+    def _slide_in_memory(self, values: Any, times: Array | None, count: int) -> Any:
+        """The results, or None if the window becomes too long for memory."""
+        before, program, layout = self.rows, self._program, self._layout
+        if before.length:
+            values = program.joined(before.values, values)
+            if times is not None:
+                assert before.times is not None
+                times = np.concatenate([before.times, times])
+        total = before.length + count
+        start = np.zeros(1, dtype=np.int64)
+        firsts = first_rows(start, total, times, self._limits)
+        first = int(firsts[-1])
+        if total - first > self._most:
+            return None
+        states = layout.lift(layout.elements(values))
+        found = folds(layout, states, start, firsts)
+        results = layout.lower(layout.cut(found, before.length, total))
+        kept = None if times is None else times[first:].copy()
+        self.rows = Rows(program.kept(values, first, total), kept, total - first)
+        return results

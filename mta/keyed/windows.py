@@ -1,0 +1,184 @@
+"""The windows of a bucket's keys: short ones all at once, from the table, and long ones one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mta.durability.attempts import AttemptHold
+from mta.durability.manifest import Version
+from mta.encoding.untrusted import Malformed
+from mta.errors import ManifestCorrupt
+from mta.keyed.block import LONG, Block, digest_at, digests_of, joined
+from mta.keyed.group import SHORT_WINDOW, Rows
+from mta.keyed.long import INLINE_ROWS, LongKey, SavedKey, SavedRows
+from mta.keyed.plan import KeyedPlan, elements
+from mta.keyed.segments import text_sizes
+from mta.keyed.short import ShortWindows
+from mta.keyed.table import KeyTable
+from mta.monoids.base import Array
+from stores import Store
+
+
+class KeyWindows:
+    """`number` is the number of the versions that are saved; `name` is how the names of windows begin."""
+
+    def __init__(
+        self,
+        plan: KeyedPlan,
+        table: KeyTable,
+        name: str,
+        store: Store,
+        make_hold: Callable[[str, int, Version | None], AttemptHold],
+        number: int,
+    ) -> None:
+        self._plan, self._table, self._name = plan, table, name
+        self._store, self._make_hold, self._number = store, make_hold, number
+        #: names of windows that ended, to be removed from the store after this save
+        self.retired: list[str] = []
+        #: pages that were asked for, and found in the cache
+        self.asked = self.hits = 0
+        #: keys with windows of their own that may take in more rows
+        self._open: dict[bytes, LongKey] = {}
+        #: keys that are done, to be put into the table together
+        self._done: list[Block] = []
+
+    def are_long(self, digests: Array, lengths: Array) -> Array:
+        """Which keys have windows of their own, or may need them for this number of new rows; loads all."""
+        self._table.load(digests)
+        if self._plan.limits.predicates:
+            return np.ones(len(digests), dtype=bool)
+        indices = self._table.block.find(digests)
+        found: Array = lengths > SHORT_WINDOW
+        known = indices >= 0
+        found[known] |= self._table.block.counts[indices[known]] == LONG
+        if self._open:
+            found |= np.isin(digests, digests_of(b"".join(sorted(self._open))))
+        return found
+
+    # -- short windows ----------------------------------------------------------------------------------
+
+    def short(self, digests: Array, lengths: Array, times: Array, values: Sequence[Any]) -> ShortWindows:
+        """The windows of loaded keys, with their new rows."""
+        indices = self._table.block.find(digests)
+        before = self._table.block.take(indices[indices >= 0])
+        return ShortWindows(self._plan, before, digests, lengths, times, values)
+
+    def put_short(self, block: Block, *, last: bool) -> None:
+        """Keys as they are after their new rows, which are the last ones with `last`."""
+        self._table.put(block)
+        for key in np.flatnonzero(self._too_long(block)).tolist():
+            digest = digest_at(block.digests, key)
+            window = self._open[digest] = self._long_key(digest, _rows_of(block, key))
+            window.youngest, window.seen = block.youngest[key], int(block.seen[key])
+            if last:
+                self._finish(digest)
+
+    def _too_long(self, block: Block) -> Array:
+        """Which keys have more rows than are kept with those of other keys."""
+        found: Array = block.counts > self._plan.most_rows
+        columns = (block.times is not None) + sum(map(len, block.values))
+        suspects = (block.counts * columns > INLINE_ROWS // 8) | (text_sizes(block) > INLINE_ROWS // 2)
+        for key in np.flatnonzero(suspects & ~found).tolist():
+            rows = _rows_of(block, key)
+            found[key] = any(SavedRows.encode(each).size() > INLINE_ROWS for each in rows)
+        return found
+
+    # -- long windows -----------------------------------------------------------------------------------
+
+    def long(self, digest: bytes) -> LongKey:
+        """The windows of a loaded key by themselves, to take in new rows."""
+        window = self._open.get(digest)
+        if window is None:
+            index, block = self._index(digest), self._table.block
+            saved: bytes | list[Rows] | None = None
+            if index >= 0:
+                entry = block.long[index]
+                saved = _rows_of(block, index) if entry is None else bytes(entry)
+            window = self._open[digest] = self._long_key(digest, saved)
+        return window
+
+    def put_long(self, digest: bytes, youngest: Any, seen: int, *, last: bool) -> None:
+        """The windows have taken in their new rows, which are the last ones with `last`."""
+        index = self._index(digest)
+        if index >= 0:
+            # the key may be kept for rows that are still to come
+            youngest = max(youngest, self._table.block.youngest[index])
+        window = self._open[digest]
+        window.youngest, window.seen = youngest, seen
+        if last:
+            self._finish(digest)
+
+    def _long_key(self, digest: bytes, saved: bytes | list[Rows] | None) -> LongKey:
+        # windows that begin anew get another name, since the older ones may be about to be removed
+        name = f"{self._name}/{digest.hex()}/{self._number}"
+        try:
+            return LongKey(self._plan, name, self._store, self._make_hold, saved)
+        except Malformed as error:
+            raise self._damaged(f"the key with digest {digest.hex()}", error) from error
+
+    def _index(self, digest: bytes) -> int:
+        return int(self._table.block.find(digests_of(digest))[0])
+
+    def _finish(self, digest: bytes) -> None:
+        """The key is done: it has its rows, or its saved windows."""
+        window, shape = self._open[digest], self._plan.shape
+        block = shape.keys(digests_of(digest), np.array([window.youngest], dtype=shape.clock))
+        block.seen = np.array([window.seen], dtype=np.int64)
+        rows = window.short()
+        if rows is None:
+            block.counts = np.array([LONG])
+            block.long[0] = window.save(self._number)
+        else:
+            self.retired += window.stored
+            block.counts = np.array([rows[0].length])
+            if rows[0].length:
+                block.times = rows[0].times
+                block.values = [each.values if isinstance(each.values, dict) else {} for each in rows]
+        self.asked, self.hits = self.asked + window.asked, self.hits + window.hits
+        del self._open[digest]
+        self._done.append(block)
+
+    def put_done(self) -> None:
+        """Puts the keys that are done back into the table."""
+        if self._done:
+            self._table.put(joined(self._done))
+            self._done = []
+
+    # -- ends -------------------------------------------------------------------------------------------
+
+    def forget(self, keys: Array) -> None:
+        """Removes keys of the table, by their indices; their windows are retired."""
+        if not len(keys):
+            return
+        block = self._table.block
+        for key in keys[block.counts[keys] == LONG].tolist():
+            try:
+                self.retired += SavedKey.decode(block.long[key], len(self._plan.programs)).stored
+            except Malformed as error:
+                raise self._damaged("a key", error) from error
+        self._table.remove(keys)
+
+    def finish(self) -> None:
+        for digest in list(self._open):
+            self._finish(digest)
+        self.put_done()
+
+    def give_up(self) -> None:
+        for window in self._open.values():
+            window.give_up()
+
+    def _damaged(self, what: str, error: Malformed) -> ManifestCorrupt:
+        return ManifestCorrupt(
+            f"the windows of {what} of {self._name!r} are damaged in the saved state: {error}. Go on from a "
+            "copy of the state, or begin anew"
+        )
+
+
+def _rows_of(block: Block, key: int) -> list[Rows]:
+    """The rows of a key, of each program."""
+    one = block.cut(key, key + 1)
+    count = int(one.rows[0])
+    return [Rows(elements(values, count), one.times, count) for values in one.values]
