@@ -90,7 +90,7 @@ class AmortizedView(View):
     def coming(self, state: Any) -> Any:
         if self.r0 is UNKNOWN:
             self._read_r0()
-        elif self.r0 is NOTHING:  # the window is in R1 alone, which would go on to grow
+        elif self.r0 is NOTHING:  # R1 is the whole window, and would go on to grow
             stack = Stack(self.log, self.end)
             # nothing is called from here on
             self.r0, self.r1, self.stack = self.r1, NOTHING, stack

@@ -1,8 +1,8 @@
-"""`slide`: one result a row for a whole batch, with whole-array operations.
+"""`slide`: one result for each row of a batch, with whole-array operations.
 
-With B the boundary before the batch, a row whose window starts at `lo` < B is suffix(lo) ⊕ prefix(row): one
-suffix scan over the pages that the heads cross, one prefix scan over the new rows, and combines over all
-rows. Rows whose window lies wholly in the batch are folded there.
+Let B be the boundary before the batch. A row whose window starts at `lo` < B has the result suffix(lo) ⊕
+prefix(row). So `slide` takes one suffix scan over the pages that the heads cross, one prefix scan over the
+new rows, and one combine for each row. Windows that lie wholly in the batch are folded there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mta.core.states import NOTHING, ColumnLayout, Lowered, Run, join_results, r
 from mta.core.view import View
 from mta.inputs import lift_of
 
-#: Of rows under a predicate that takes columns no more are taken at once.
+#: Under a predicate that takes columns, at most this many rows are taken at once.
 MOST_AT_ONCE = 1 << 14
 
 #: Pushes a row, its state and its time into a view, and gives the result.
@@ -30,10 +30,10 @@ Push: TypeAlias = Callable[[View, Any, Any, Any], Any]
 
 
 def slide_in_parts(view: View, limits: Limits, batch: Batch, push: Push) -> Any:
-    """The results of a batch that is not empty, under a predicate; the tree takes it in.
+    """Appends a batch, which is not empty, under a predicate; returns its results.
 
-    As many rows at once as the predicate takes, and the others one by one. After rows that it does not take
-    fewer are tried, so that what is tried in vain does not cost more than what is pushed.
+    As many rows at once as the predicate takes in columns, and the others one by one. After rows that the
+    predicate does not take fewer are tried, so that the attempts in vain do not cost more than the pushes.
     """
     layout, results, done = view.layout, [], 0
     few = most = len(batch)
@@ -58,7 +58,7 @@ def slide_in_parts(view: View, limits: Limits, batch: Batch, push: Push) -> Any:
 
 
 def _in_columns(view: View, limits: Limits, batch: Batch) -> tuple[Batch, Outcome] | None:
-    """What the first rows of a batch come to, as far as a predicate takes them in columns."""
+    """The first rows of a batch that a predicate takes in columns, and their outcome."""
     layout = view.layout
     assert isinstance(layout, ColumnLayout)
     (predicate,) = limits.predicates
@@ -83,7 +83,7 @@ def _pushed(view: View, batch: Batch, push: Push) -> Any:
 
 
 def slide(view: View, limits: Limits, batch: Batch) -> Outcome:
-    """The outcome of a batch that is not empty, under limits on count and time; the tree is not changed."""
+    """The outcome of a batch, which is not empty, under limits on count and time; changes nothing."""
     heads = LimitHeads(limits, batch.times, view.end)
     return _outcome(view, heads, batch, view.layout.lift(batch.elements))
 
@@ -92,7 +92,7 @@ def _outcome(view: View, heads: Heads, batch: Batch, states: Run) -> Outcome:
     layout, base, count = view.layout, view.end, len(batch)
     if layout.monoid.grows:
         return _slide_on_demand(view, batch, heads, states)
-    # rows whose windows still hold what was there before the batch
+    # rows whose windows still see elements older than the batch
     seeing = heads.seeing(view) if len(view) else 0
     walk = _Walk(view, heads)
     if seeing:
@@ -109,7 +109,7 @@ def _outcome(view: View, heads: Heads, batch: Batch, states: Run) -> Outcome:
 
 
 def _slide_on_demand(view: View, batch: Batch, heads: Heads, states: Run) -> Outcome:
-    """The outcome where states are as large as what they aggregate: each row's is made of nodes of trees."""
+    """The outcome where states are as large as their elements: each result is folded of nodes of trees."""
     layout, base, head, count = view.layout, view.end, view.head, len(batch)
     nodes = Pyramid(layout)
     nodes.add(states)
@@ -130,7 +130,7 @@ def _slide_on_demand(view: View, batch: Batch, heads: Heads, states: Run) -> Out
 
 
 class _Walk:
-    """Rows whose windows start before the batch, page by page of where they start."""
+    """Walks over the rows whose windows start before the batch, page by page of the heads."""
 
     def __init__(self, view: View, heads: Heads) -> None:
         self._view, self._heads = view, heads
@@ -152,18 +152,18 @@ class _Walk:
     def go(self, states: Run, stop: int) -> None:
         layout, row = self._view.layout, 0
         if self.stack.head_page is None:
-            row = self._before_any_leaves(states, stop)
+            row = self._before_any_page(states, stop)
         while row < stop:
-            leaves = self._enter(row)
-            firsts = self._heads.within(leaves, self._between, self.head, row, stop)
+            page = self._enter(row)
+            firsts = self._heads.within(page, self._between, self.head, row, stop)
             end = row + len(firsts)
-            suffixes = take(layout, leaves.suffixes(layout), firsts, leaves.start)
+            suffixes = take(layout, page.suffixes(layout), firsts, page.start)
             self._answer(layout.followed_by(suffixes, self.r1), layout.cut(states, row, end))
             self.head, row = int(firsts[-1]), end
-            self.oldest = leaves.times(self.head, self.head + 1)[0]
+            self.oldest = page.times(self.head, self.head + 1)[0]
 
     def _answer(self, older: Run, states: Run) -> None:
-        """The results of some rows, whose windows hold an older part each and the rows up to them."""
+        """Adds the results of some rows: each window is an older part and the rows up to the row."""
         layout = self._view.layout
         prefixes = layout.prefixes(states)
         totals, last = layout.combine(older, prefixes), layout.length(prefixes) - 1
@@ -171,8 +171,8 @@ class _Walk:
         self.total = layout.at(totals, last)
         self._so_far = layout.join(self._so_far, layout.at(prefixes, last))
 
-    def _before_any_leaves(self, states: Run, stop: int) -> int:
-        """Rows that evict nothing, while there is no stack yet: what is there is one state."""
+    def _before_any_page(self, states: Run, stop: int) -> int:
+        """Adds the results of rows that evict nothing, while the stack has no page: the window is a state."""
         idle = self._heads.idle(self._view, stop)
         if idle:
             layout = self._view.layout
@@ -180,14 +180,15 @@ class _Walk:
         return idle
 
     def _enter(self, row: int) -> HeadPage:
-        leaves = self.stack.head_page
-        inside = leaves is not None and leaves.start <= self.head < leaves.stop
-        if leaves is not None and inside and self._heads.stays(leaves, self._between, row):
-            return leaves
+        page = self.stack.head_page
+        inside = page is not None and page.start <= self.head < page.stop
+        if page is not None and inside and self._heads.stays(page, self._between, row):
+            return page
         head = self._heads.enter(self._view.log, self.head, row)
         boundary = self.stack.boundary
-        leaves = self.stack.seek(head)
+        page = self.stack.seek(head)
+        self._view.follower.head_at(head >> self._view.log.shift)
         if self.stack.boundary != boundary:
             self._between = NOTHING
         self.head = head
-        return leaves
+        return page

@@ -1,8 +1,8 @@
-"""What a policy lets go: the first leaf that stays.
+"""Enforces a policy: finds the first position whose element stays.
 
-Limits on count and time are compared with the few oldest times first, and then by a search of the log. A
-predicate is asked of the few oldest elements one by one, as far as the tree has their states ready, then of
-the whole window, and then of whole subtrees.
+Limits on count and time are compared with the times of the few oldest elements first, and then the log is
+searched. A predicate is asked about the few oldest elements one by one, as far as the view has their states
+ready, then about the whole window, and then about whole subtrees.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from mta.kinds import UNKNOWN
 from mta.monoids.base import Array
 from mta.times.cuts import Side, before, cut
 
-#: How many of the oldest elements leave, the one that comes among them if it may not stay; what the tree
-#: makes of it (`View.coming`), and the state of the window with it, before any leave. These two are UNKNOWN
-#: where nobody needed them.
+#: How many of the oldest elements leave, which include the coming one if it may not stay; the argument of
+#: `View.whole` and `View.rest` (`View.coming`); and the state of the window with the coming element, before
+#: any leave. Both are UNKNOWN unless they were needed.
 Gone: TypeAlias = tuple[int, Any, Any]
 
-#: What becomes of an element with some state and time that comes.
+#: Says how many elements leave when an element with a state and a time comes.
 Rule: TypeAlias = Callable[[View, Any, Any], Gone]
 
-#: What a policy asks of an aggregate.
+#: A question that a policy asks about an aggregate.
 Question: TypeAlias = Callable[[Any], Any]
 
 NONE_GOES: Gone = (0, UNKNOWN, UNKNOWN)
@@ -36,7 +36,7 @@ ONE_GOES: Gone = (1, UNKNOWN, UNKNOWN)
 
 
 def rule_of(limits: Limits) -> Rule:
-    """The cheapest rule there is for the limits of a policy."""
+    """The cheapest rule for the limits of a policy."""
     span, count = limits.open_span, limits.count
     if limits.predicates:
         return _rule_of_predicates(limits)
@@ -102,7 +102,7 @@ def _rule_of_predicates(limits: Limits) -> Rule:
 
 
 def first_kept_now(view: View, limits: Limits) -> int:
-    """The first leaf that the policy keeps in a window as it is."""
+    """The first position that the policy keeps in the window as it is."""
     if not len(view):
         return view.head
     head = first_kept(view, limits, view.log.youngest, view.end)
@@ -114,7 +114,7 @@ def first_kept_now(view: View, limits: Limits) -> int:
 
 
 def first_kept(view: View, limits: Limits, youngest: Any, tail: int) -> int:
-    """The first leaf that the limits on count and time keep in a window that ends so."""
+    """The first position that limits on count and time keep in a window with this youngest time and tail."""
     head = view.head
     if head == view.end:
         return head
@@ -126,7 +126,7 @@ def first_kept(view: View, limits: Limits, youngest: Any, tail: int) -> int:
 
 
 def _first_after(view: View, start: Any, side: Side) -> int:
-    """The first leaf with a time > start (right) or >= start (left)."""
+    """The first position with a time > start (right) or >= start (left)."""
     oldest, head = view.oldest, view.head
     if oldest > start or (side == "left" and oldest == start):
         return head
@@ -138,7 +138,7 @@ def _first_after(view: View, start: Any, side: Side) -> int:
 
 
 def _first_not_rejected(view: View, rejects: Predicate, total: Any) -> int:
-    """The first leaf of a window, which is not empty, that a predicate lets stay when it is given `total`."""
+    """The first position that a predicate lets stay, given the state `total`; the window is not empty."""
     old = view.first
     if old is UNKNOWN or rejects(total, old):
         return _first_not_rejected_after(view, rejects, total)
@@ -153,19 +153,19 @@ def _first_not_rejected_after(view: View, rejects: Predicate, total: Any) -> int
             old = view.combine(old, ahead[-at][2])
             if not rejects(total, old):
                 return head + at
-    # the window put together as in `total`, and not as it was kept: two sums that may be rounded otherwise
+    # the sum is made anew as in `total`: the one that was kept may be rounded otherwise
     if rejects(total, view.whole(view.coming(NOTHING))):
         return view.end
     first, _ = view.log.longest_prefix(head, lambda prefix: rejects(total, prefix))
     if first == head:
-        view.oldest_state()  # from now on it is ready: as long as it stays, nothing is searched
+        view.oldest_state()  # ready from now on, so that nothing is searched as long as this element stays
     return first
 
 
 def _first_needed(view: View, enough: Question, younger: Any, state: Any) -> int:
-    """The first leaf of a window, which is not empty, that stays because what is younger is not enough.
+    """The first position that stays because the elements behind it are not enough; the window is not empty.
 
-    `state` comes behind, or NOTHING, and `younger` is what the tree makes of it (`coming`).
+    `state` is the coming state, or NOTHING, and `younger` is `View.coming` of it.
     """
 
     def may_go(k: int) -> bool:
@@ -187,7 +187,7 @@ def _first_needed(view: View, enough: Question, younger: Any, state: Any) -> int
 
 
 def first_kept_after(view: View, limits: Limits, batch: Batch, states: Run) -> int:
-    """The first leaf that the policy keeps once a batch is in."""
+    """The first position that the policy keeps once a batch is appended."""
     last = batch.last
     head = first_kept(view, limits, last, view.end + len(batch)) if len(view) else view.end
     if head == view.end:
@@ -207,7 +207,7 @@ def _first_kept_among(limits: Limits, times: Array, youngest: Any) -> int:
 
 
 def _first_not_rejected_behind(view: View, rejects: Predicate, states: Run) -> int:
-    """The first leaf that a predicate lets stay, where a batch comes behind the window."""
+    """The first position that a predicate lets stay once a batch is appended."""
     older: Any = NOTHING
     total = view.layout.fold(states)
     if len(view):
@@ -226,12 +226,12 @@ def _first_not_rejected_behind(view: View, rejects: Predicate, states: Run) -> i
     else:
         prefixes = layout.preceded_by(older, layout.prefixes(layout.cut(states, 0, last)))
         gone = count_first(layout, prefixes, lambda prefix: rejects(total, prefix))
-    # all of it is asked of as the total itself, and not as a sum that was rounded otherwise
+    # about the whole window the predicate is asked with the total itself: a sum may be rounded otherwise
     return view.end + gone + int(gone == last and bool(rejects(total, total)))
 
 
 def _first_needed_behind(view: View, enough: Question, states: Run) -> int:
-    """The first leaf that stays because what is younger is not enough, where a batch comes behind."""
+    """The first position that stays since the elements behind it are not enough, once a batch is appended."""
     layout = view.layout
     if layout.monoid.grows:
         count, total = layout.length(states), layout.fold(states)

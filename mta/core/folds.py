@@ -22,7 +22,7 @@ def window_folds(layout: Layout, states: Run, firsts: Array, start: int) -> Run:
     parts = []
     row = start
     while row < stop:
-        # two stacks: suffixes of what the row sees of before, prefixes from the row on
+        # two stacks: suffixes of the rows that the row sees before it, prefixes from the row on
         first = int(firsts[row - start])
         end = start + int(firsts.searchsorted(row, "right"))
         both = start + int(firsts.searchsorted(row, "left"))
@@ -64,7 +64,7 @@ def _suffixes_reversed(combine: Any, items: list[Any]) -> list[Any]:
 
 
 def take(layout: Layout, run: Run, indices: Array | range, start: int = 0) -> Run:
-    """Entries by ascending indices, which count from `start`; a view where they follow each other."""
+    """Entries at ascending indices, which count from `start`; a view where the indices follow each other."""
     first, count = int(indices[0]) - start, len(indices)
     if isinstance(indices, range):
         return layout.cut(run, first, first + count)

@@ -1,6 +1,6 @@
-"""Where the windows of a batch's rows start.
+"""The heads of the windows of a batch's rows: the positions where the windows start.
 
-Row i is leaf base + i; leaves are given and found by their absolute numbers. Windows start ever later.
+Row i has position base + i. From row to row a head stays or moves on, and never goes back.
 """
 
 from __future__ import annotations
@@ -23,39 +23,39 @@ from mta.numbers.wide import Words, is_wide
 from mta.times.boundaries import boundaries, steady
 from mta.times.cuts import Side, before
 
-#: The first leaf of each of some rows' windows; a range where they follow each other.
+#: The heads of some rows' windows; a range where they follow each other.
 Firsts: TypeAlias = Array | range
 
 
 class Heads(ABC):
-    """Rows see elements of before the batch first, and then no more."""
+    """Finds the heads of rows. The first rows see elements older than the batch, the later rows none."""
 
     @abstractmethod
     def seeing(self, view: View) -> int:
-        """How many rows hold the youngest element of before."""
+        """How many rows see the youngest element that is older than the batch."""
 
     @abstractmethod
     def idle(self, view: View, stop: int) -> int:
-        """How many of the first rows hold the oldest element of before, and so all of them."""
+        """How many of the first rows see the oldest element, and so the whole window before the batch."""
 
-    def stays(self, leaves: HeadPage, between: Any, row: int) -> bool:  # noqa: ARG002
-        """Whether it is known that a row's window starts among these leaves, if the one before does."""
+    def stays(self, page: HeadPage, between: Any, row: int) -> bool:  # noqa: ARG002
+        """Whether a row's head is surely in this page, if the head of the row before is."""
         return False
 
     @abstractmethod
     def enter(self, log: Log, head: int, row: int) -> int:
-        """The first leaf of a row's window, if it is before the batch and not before `head`."""
+        """A row's head, which is before the batch and not before `head`."""
 
     @abstractmethod
-    def within(self, leaves: HeadPage, between: Any, head: int, row: int, stop: int) -> Firsts:
-        """The first leaf of each row's window, for rows from `row` on where it is one of these, or `head`.
+    def within(self, page: HeadPage, between: Any, head: int, row: int, stop: int) -> Firsts:
+        """The heads of rows from `row` on, as long as they are in this page; `head` at least.
 
         `between` is the aggregate from the stack's boundary to the batch.
         """
 
     @abstractmethod
     def in_batch(self, start: int) -> Array:
-        """The first row of the window of each row from `start` on, which see nothing of before."""
+        """The first row of the window of each row from `start` on; these windows lie in the batch."""
 
 
 class LimitHeads(Heads):
@@ -64,7 +64,7 @@ class LimitHeads(Heads):
     def __init__(self, limits: Limits, times: Array, base: int) -> None:
         self._count = None if limits.count is None else min(limits.count, 2**62)
         self._times, self._base = times, base
-        #: what a leaf's time is compared with: it is kept if > (right) or >= (left)
+        #: for each row, the time that an element's time must exceed (right) or reach (left) to stay
         self._cuts = limits.cut_columns(times)
 
     def seeing(self, view: View) -> int:
@@ -78,25 +78,25 @@ class LimitHeads(Heads):
             head = max(head, self._base + row + 1 - self._count)
         return max([head, *(log.first_position(head, cut, side) for cut, side in self._cuts_of(row))])
 
-    def within(self, leaves: HeadPage, between: Any, head: int, row: int, stop: int) -> Firsts:  # noqa: ARG002
-        end = self._rows_that_keep(leaves.stop - 1, leaves.page.times[-1], row, stop)
-        firsts = self._among(leaves.page.times, leaves.start, row, end)
+    def within(self, page: HeadPage, between: Any, head: int, row: int, stop: int) -> Firsts:  # noqa: ARG002
+        end = self._rows_that_keep(page.stop - 1, page.entries.times[-1], row, stop)
+        firsts = self._among(page.entries.times, page.start, row, end)
         return firsts if firsts[0] >= head else np.maximum(as_column(firsts), head)
 
     def in_batch(self, start: int) -> Array:
         return as_column(self._among(self._times, self._base, start, len(self._times))) - self._base
 
-    def _rows_that_keep(self, leaf: int, time: Any, start: int, stop: int) -> int:
-        """The end of the rows, from `start` on, whose windows hold a leaf with this time."""
+    def _rows_that_keep(self, position: int, time: Any, start: int, stop: int) -> int:
+        """The end of the rows, from `start` on, whose windows hold the element at a position with a time."""
         for cuts, side in self._cuts:
             other: Side = "left" if side == "right" else "right"
             stop = start + before(cuts[start:stop], time, other)
         if self._count is not None:
-            stop = max(start, min(stop, leaf + self._count - self._base))
+            stop = max(start, min(stop, position + self._count - self._base))
         return stop
 
     def _among(self, times: Array, first: int, start: int, stop: int) -> Firsts:
-        """The first leaf of each row's window, where all of them are among leaves from `first` on."""
+        """The heads of some rows, all of which are among the elements from position `first` on."""
         following = self._following(times, first, start, stop)
         if following is not None:
             return following
@@ -107,7 +107,7 @@ class LimitHeads(Heads):
         return reduce(np.maximum, found) if found else np.full(stop - start, first)
 
     def _following(self, times: Array, first: int, start: int, stop: int) -> range | None:
-        """The same where they follow each other, under one limit."""
+        """The same heads as a range, where there is one limit and the heads follow each other."""
         if self._count is not None:
             counted = self._base + 1 - self._count
             alone = not self._cuts and start + counted >= first
@@ -127,7 +127,7 @@ def as_column(firsts: Firsts) -> Array:
 
 
 class KnownHeads(Heads):
-    """Where each row's window starts is known."""
+    """Heads that are known already."""
 
     def __init__(self, firsts: Array, base: int) -> None:
         self._firsts, self._base = firsts, base
@@ -141,26 +141,27 @@ class KnownHeads(Heads):
     def enter(self, log: Log, head: int, row: int) -> int:  # noqa: ARG002
         return int(self._firsts[row])
 
-    def within(self, leaves: HeadPage, between: Any, head: int, row: int, stop: int) -> Array:  # noqa: ARG002
+    def within(self, page: HeadPage, between: Any, head: int, row: int, stop: int) -> Array:  # noqa: ARG002
         firsts = self._firsts[row:stop]
-        return firsts[: firsts.searchsorted(leaves.stop)]
+        return firsts[: firsts.searchsorted(page.stop)]
 
     def in_batch(self, start: int) -> Array:
         return self._firsts[start:] - self._base
 
 
 class RestHeads(Heads):
-    """Under a predicate over the rest, of which each row adds up nothing but what stays.
+    """Heads under a predicate over the rest: each row adds up only elements that stay.
 
-    Before the batch that is a suffix of a page, what is between the page and the batch, and the rows so far;
-    among the rows themselves it is put together of blocks of 2^k rows, greedily.
+    The rest of a row that sees elements older than the batch is a suffix of a page, the aggregate between the
+    page and the batch, and the rows so far. The rest of a later row is put together of blocks of 2^k rows,
+    greedily.
     """
 
     def __init__(self, layout: ColumnLayout, predicate: OfRest, states: Run) -> None:
         self._whole, self._predicate, self._count = layout, predicate, layout.length(states)
-        #: the aggregate of the batch up to each row
+        #: the aggregate of the batch's rows up to each row
         self._so_far = layout.prefixes(states)
-        #: the columns that the predicate reads, those of one field, and how they are worked on
+        #: the columns that the predicate reads, which are those of one field, and their layout
         self._part = self._read(layout.cut(states, 0, 1))
         self._layout = layout.of_part(self._part)
         self._states = states[self._part]
@@ -178,21 +179,21 @@ class RestHeads(Heads):
         rest = view.log.fold_nodes(view.head + 1, view.end)
         return _first_true(self._enough(self._followed(rest, 0, stop)), stop)
 
-    def stays(self, leaves: HeadPage, between: Any, row: int) -> bool:
-        younger = self._followed(self._whole.join(leaves.rest, between), row, row + 1)
+    def stays(self, page: HeadPage, between: Any, row: int) -> bool:
+        younger = self._followed(self._whole.join(page.rest, between), row, row + 1)
         return not self._enough(younger)[0]
 
     def enter(self, log: Log, head: int, row: int) -> int:
         so_far = self._whole.at(self._so_far, row)
         return min(log.shortest_suffix(head, so_far, self._predicate.enough), log.tail - 1)
 
-    def within(self, leaves: HeadPage, between: Any, head: int, row: int, stop: int) -> Firsts:
+    def within(self, page: HeadPage, between: Any, head: int, row: int, stop: int) -> Firsts:
         layout, whole = self._layout, self._whole
-        younger = self._followed(whole.join(leaves.rest, between), row, stop)
+        younger = self._followed(whole.join(page.rest, between), row, stop)
         rows = max(1, _first_true(self._enough(younger), stop - row))
         behind = self._followed(between, row, row + rows)
-        suffixes = leaves.suffixes(whole)[self._part]
-        suffixes = layout.cut(suffixes, head - leaves.start, leaves.stop - leaves.start)
+        suffixes = page.suffixes(whole)[self._part]
+        suffixes = layout.cut(suffixes, head - page.start, page.stop - page.start)
         low = np.zeros(rows, dtype=np.int64)
         high = np.full(rows, layout.length(suffixes) - 1)
         while (low < high).any():
@@ -209,7 +210,7 @@ class RestHeads(Heads):
             blocks.append(
                 layout.combine(layout.cut(blocks[-1], 0, length - half), layout.cut(blocks[-1], half, length))
             )
-        # the leaf that the rest of each row begins at so far, and the rest, which is not enough
+        # the row where the rest of each row begins so far, and the rest, which is not enough
         first, rest = np.arange(start, count), layout.cut(self._states, start, count)
         alone = self._enough(rest)
         for level in reversed(range(len(blocks))):
@@ -220,7 +221,7 @@ class RestHeads(Heads):
         return np.maximum.accumulate(np.maximum(np.where(alone, first, first - 1), 0))
 
     def _followed(self, older: Any, start: int, stop: int) -> Run:
-        """An aggregate with the rows behind it, up to each of some."""
+        """An aggregate followed by the batch's rows up to each of some rows."""
         rows = self._layout.cut(self._so_far[self._part], start, stop)
         if older is NOTHING:
             return rows

@@ -46,7 +46,7 @@ class Piece(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """New entries of one tier: the pages they fill, what is left over, and the entries of the tier above."""
+    """New entries of one tier: the pages that they fill, the rest, and the entries of the tier above."""
 
     pages: list[Page]
     rest_times: Array
@@ -232,7 +232,7 @@ class Log:
         return self._fetch([(tier, start >> self.shift) for tier, start, _ in pieces])
 
     def _part(self, pages: dict[tuple[int, int], Page], tier: int, start: int, stop: int) -> Page:
-        """Some entries of a page among these, or else of a tail."""
+        """Some entries of one of these pages, or of a tail."""
         page = pages.get((tier, start >> self.shift))
         if page is None:
             return self.tails[tier].part(start, stop)
@@ -240,7 +240,7 @@ class Log:
         return page.cut(self.layout, at, at + stop - start)
 
     def page(self, tier: int, number: int) -> Page:
-        """A page, the partial last one among them."""
+        """A page; the tail is the last page of a tier."""
         if self.is_tail(tier, number):
             return self.tails[tier].page()
         return self.pages.fetch([(tier, number)])[0]
@@ -263,7 +263,7 @@ class Log:
     # -- aggregates -------------------------------------------------------------------------------------
 
     def cover(self, start: int, stop: int) -> list[Piece]:
-        """Pieces, oldest first, that make up leaves start to stop: two paths, O(log) pages."""
+        """Pieces, oldest first, that make up positions start to stop: two paths, O(log n) pages."""
         left: list[Piece] = []
         right: list[Piece] = []
         shift, mask, tier = self.shift, self.page_size - 1, 0
@@ -283,16 +283,16 @@ class Log:
         return left + right[::-1]
 
     def load_cover(self, start: int, stop: int) -> None:
-        """Brings the pages that a fold of these leaves reads into the process, in one round trip."""
+        """Reads the pages that a fold of these positions needs, in one round trip."""
         self._pages_of(self.cover(start, stop))
 
     def _fetch(self, names: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Page]:
-        """Those of the pages that are full, by tier and number; at most one round trip."""
+        """The full ones among some pages, by tier and number; at most one round trip."""
         full = [name for name in names if not self.is_tail(*name)]
         return dict(zip(full, self.pages.fetch(full), strict=True)) if full else {}
 
     def fold(self, start: int, stop: int) -> Any:
-        """The aggregate of leaves start to stop, or NOTHING, over whole runs of entries."""
+        """The aggregate of positions start to stop, or NOTHING, over whole runs of entries."""
         layout = self.layout
         total = NOTHING
         for part in self.read(self.cover(start, stop)):
@@ -300,7 +300,7 @@ class Log:
         return total
 
     def fold_nodes(self, start: int, stop: int) -> Any:
-        """The aggregate of leaves start to stop, or NOTHING, over O(log2 n) nodes of the binary trees."""
+        """The aggregate of positions start to stop, or NOTHING, over O(log2 n) nodes of the binary trees."""
         layout, mask = self.layout, self.page_size - 1
         pieces = self.cover(start, stop)
         pages = self._pages_of(pieces)
@@ -312,14 +312,14 @@ class Log:
         return total
 
     def _pyramid(self, pages: dict[tuple[int, int], Page], piece: Piece) -> Pyramid:
-        """The nodes over the page, among these, or else the tail that a piece is of."""
+        """The nodes over the page, or the tail, that a piece is in."""
         page = pages.get((piece.tier, piece.start >> self.shift))
         return self.tails[piece.tier].pyramid() if page is None else page.pyramid(self.layout)
 
     # -- searches ---------------------------------------------------------------------------------------
 
     def first_position(self, head: int, time: Any, side: Side) -> int:
-        """The first leaf from `head` on with a time >= `time` (side left) or > `time` (side right).
+        """The first position from `head` on with a time >= `time` (side left) or > `time` (side right).
 
         From the top tier down, one page a tier, and none where there is nothing to choose.
         """
@@ -333,7 +333,7 @@ class Log:
         return self.tail
 
     def _descend(self, tier: int, entry: int, head: int, time: Any, side: Side) -> int:
-        """The first such leaf below an entry that has one."""
+        """The first such position below an entry that has one."""
         mask = self.page_size - 1
         while tier:
             tier -= 1
@@ -348,10 +348,11 @@ class Log:
     def longest_prefix(
         self, head: int, rejects: Callable[[Any], bool], before: Any = NOTHING
     ) -> tuple[int, Any]:
-        """The first leaf from `head` on that has to stay, and the aggregate of what has not.
+        """The first position from `head` on that stays, and the aggregate of the elements before it.
 
-        A leaf has to stay if `rejects(before ⊕ aggregate of head … leaf)` is false. Up the left spine until
-        something stays, then down to it: a page a tier each way, those of the way up in one round trip.
+        A position stays if `rejects(before ⊕ aggregate of head … position)` is false. The search goes up the
+        left spine to a subtree that stays, and down in it: a page a tier each way, and one round trip for all
+        pages of the way up.
         """
         pieces = self.cover(head, self.tail)
         pages, total = self._pages_of(pieces), before
@@ -364,7 +365,7 @@ class Log:
         tier = piece.tier
         while tier:
             tier -= 1
-            # the last of these stays if no other does, whatever rounding makes of its sum
+            # the last entry stays if no other does, however its sum is rounded
             inside = Piece(tier, entry << self.shift, ((entry + 1) << self.shift) - 1)
             entry, total = self._search_piece(self._pages_of([inside]), inside, total, rejects)
         return entry, total
@@ -376,9 +377,9 @@ class Log:
         before: Any,
         rejects: Callable[[Any], bool],
     ) -> tuple[int, Any]:
-        """The first entry that has to stay, and the aggregate of all before it.
+        """The first entry of a piece that stays, and the aggregate of all entries before it.
 
-        Looks at runs of doubling length, so that it costs in proportion to what goes.
+        The runs that are looked at get longer, so the cost is in proportion to the elements that leave.
         """
         layout, (tier, start, stop), step = self.layout, piece, 8
         while start < stop:
@@ -393,7 +394,7 @@ class Log:
     def _search_run(
         self, states: Run, start: int, before: Any, rejects: Callable[[Any], bool]
     ) -> tuple[int, Any]:
-        """The same, in a run where one entry stays. Adds up halves, and not one entry after the other."""
+        """The same in a run in which one entry stays, by halves and not entry by entry."""
         layout, low, high = self.layout, 0, self.layout.length(states) - 1
         while low < high:
             middle = (low + high) >> 1
@@ -405,10 +406,11 @@ class Log:
         return start + low, before
 
     def shortest_suffix(self, head: int, after: Any, enough: Callable[[Any], Any]) -> int:
-        """The last leaf from `head` on with which the aggregate from there on is enough; else `head`.
+        """The last position from `head` on whose aggregate to the tail, with `after`, is enough; else `head`.
 
-        `after` is an aggregate behind the tail, or NOTHING; the tail if that is enough alone. From the young
-        end: what is added up is what stays. The pages of both paths are read in one round trip.
+        `after` is an aggregate behind the tail, or NOTHING; the tail itself if `after` alone is enough. The
+        search comes from the young end, so it adds up only elements that stay. The pages of both paths are
+        read in one round trip.
         """
         if after is not NOTHING and enough(after):
             return self.tail
@@ -423,7 +425,7 @@ class Log:
         tier = piece.tier
         while tier:
             tier -= 1
-            # with the first of these it is enough if it is with no other
+            # the first entry is enough if no other is
             inside = Piece(tier, (entry << self.shift) + 1, (entry + 1) << self.shift)
             entry, after = self._search_back(self._pages_of([inside]), inside, after, enough)
         return entry
@@ -431,7 +433,7 @@ class Log:
     def _search_back(
         self, pages: dict[tuple[int, int], Page], piece: Piece, after: Any, enough: Callable[[Any], Any]
     ) -> tuple[int, Any]:
-        """The last entry with which the aggregate from there on is enough, and the aggregate behind it."""
+        """The last entry from which on the aggregate is enough, and the aggregate behind that entry."""
         first = piece.start & -self.page_size
         pyramid = self._pyramid(pages, piece)
         found, after = pyramid.last_with(piece.start - first, piece.stop - first, after, enough)
@@ -439,7 +441,7 @@ class Log:
 
 
 def count_first(layout: Layout, aggregates: Run, holds: Callable[[Any], Any]) -> int:
-    """For how many aggregates a question holds that is monotone: those come first."""
+    """For how many of the first aggregates a question holds, which is monotone."""
     return bisect_left(
         range(layout.length(aggregates)), True, key=lambda at: not holds(layout.at(aggregates, at))
     )

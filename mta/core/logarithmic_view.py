@@ -34,7 +34,7 @@ from mta.kinds import UNKNOWN
 class LogarithmicView(View):
     """Insertion, eviction of any number, and the total each take O(log n).
 
-    A state as large as what it aggregates is not kept: it would be the window, in memory.
+    A state that grows with its elements is not kept: it would be the window, in memory.
     """
 
     __slots__ = ("_rest",)
@@ -55,7 +55,7 @@ class LogarithmicView(View):
         return total
 
     def _total_from(self, head: int) -> Any:
-        """The aggregate from a leaf on, or NOTHING."""
+        """The aggregate from a position on, or NOTHING."""
         if head == self.head and self.known_total is not UNKNOWN:
             return self.known_total
         return self.log.fold_nodes(head, self.end)
@@ -73,7 +73,7 @@ class LogarithmicView(View):
         return Sums(UNKNOWN, UNKNOWN if self.layout.monoid.grows else total), total
 
     def coming(self, state: Any) -> Any:
-        """The aggregate of all but the oldest, with the state."""
+        """The aggregate of all elements but the oldest, and of the state."""
         head, end, rest = self._rest
         if head != self.head or end != self.end:
             rest = self.log.fold_nodes(self.head + 1, self.end)

@@ -1,4 +1,4 @@
-"""A batch of rows, and what it comes to."""
+"""A batch of rows, and its outcome: the results and the window after it."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ class Batch:
 
 
 class Outcome(NamedTuple):
-    """What a batch comes to: its results, and what the window is after it."""
+    """The results of a batch, and the window after it."""
 
     results: Any
-    #: the first leaf of the last row's window, and its time
+    #: the head of the last row's window, and the time of the element there
     head: int
     oldest: Any
-    #: the stack walked up to that head; None where the last window lies in the batch
+    #: the stack, walked up to that head; None if the last row's window lies in the batch
     walker: Stack | None
-    #: the aggregate from the walker's boundary, or from the head where there is no walker, to the new tail
+    #: the aggregate from the walker's boundary, or from the head without a walker, to the new tail
     r1: Any
     #: the aggregate of the last row's window
     total: Any

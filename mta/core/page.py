@@ -1,4 +1,4 @@
-"""A page: one complete subtree, as the run of its entries with the time each ends at; a source of pages."""
+"""A page: one complete subtree, as the run of its entries with their times; the interface of page sources."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from mta.core.states import Layout, Run
 from mta.monoids.base import Array
 from mta.monoids.columns import apart
 
-#: Entries that a page may have. What a store says of a page is not believed beyond this.
+#: The most entries of a page. A stored page that claims more is damaged.
 LARGEST_PAGE = 1 << 20
 
-#: So few nodes are combined one by one, and are kept as states.
+#: Up to this many nodes are combined one by one, and are kept as states.
 FEW = 32
 
-#: So many states are read out of a run at once where single ones are read one after the other.
+#: This many states are read out of a run at once, where single states are read one after the other.
 AHEAD = 32
 
 
@@ -38,13 +38,13 @@ class Page:
         self._pyramid: Pyramid | None = None
 
     def cut(self, layout: Layout, start: int, stop: int) -> Page:
-        """Some of the entries, without a copy where that is possible."""
+        """Some of the entries; a view where that is possible."""
         if start == 0 and stop == len(self.times):
             return self
         return Page(self.tier, self.times[start:stop], layout.cut(self.run, start, stop))
 
     def apart(self, layout: Layout) -> Page:
-        """The page in memory of its own, and not in that of a batch which it is a part of."""
+        """The page in memory of its own: a view would keep the batch that it is a part of."""
         return Page(self.tier, apart(self.times), layout.apart(self.run))
 
     def states(self, layout: Layout) -> Run:
@@ -100,9 +100,9 @@ class PageSource(Protocol):
 
 
 class Nodes(dict[int, Any]):
-    """Nodes of one level of which some came many at once, and are kept as runs: `nodes[i]` reads node i.
+    """Nodes of one level, of which some came many at once and are kept as runs: `nodes[i]` reads node i.
 
-    The dictionary has those that were read last.
+    The dictionary caches the nodes that were read last.
     """
 
     __slots__ = ("_layout", "_parts")
@@ -110,11 +110,11 @@ class Nodes(dict[int, Any]):
     def __init__(self, layout: Layout, nodes: list[Any]) -> None:
         super().__init__()
         self._layout = layout
-        #: runs, and states where few came at once, each with the number of its first
+        #: runs, and lists of states where few came at once, each with the number of its first node
         self._parts: list[tuple[int, Run]] = [(0, nodes)]
 
     def put(self, count: int, nodes: Run) -> None:
-        """Puts nodes behind the first `count`; behind those may be what an interrupt left."""
+        """Puts nodes behind the first `count`, in place of nodes that an interrupt may have left there."""
         parts = self._parts
         while parts and parts[-1][0] >= count:
             del parts[-1]
@@ -133,7 +133,7 @@ class Nodes(dict[int, Any]):
             self[index] = nodes[index - start]
         elif not walked:
             self[index] = self._layout.at(nodes, index - start)
-        else:  # a head comes to each second one
+        else:  # a head that walks reads every second node
             wanted = range(index, min(index + 2 * AHEAD, start + self._layout.length(nodes)), 2)
             states = self._layout.take(nodes, np.array(wanted) - start)
             self.update(zip(wanted, self._layout.state_list(states), strict=True))
@@ -141,9 +141,9 @@ class Nodes(dict[int, Any]):
 
 
 class Pyramid:
-    """The complete nodes of the binary tree over a growing run of states: levels[j][i] covers 2^j of them.
+    """The complete nodes of the binary tree over a growing run of states: levels[j][i] covers 2^j states.
 
-    Grows like a binary counter, so that a state costs one combine, amortised.
+    The tree grows like a binary counter, so a state costs one combine, amortised.
     """
 
     __slots__ = ("_count", "_layout", "levels")
@@ -157,13 +157,13 @@ class Pyramid:
         return self._count
 
     def add(self, states: Run) -> None:
-        """Adds states behind those that are there; none of them if the monoid fails."""
+        """Appends states; none of them if the monoid fails."""
         layout, combine = self._layout, self._layout.monoid.combine
         added: list[Run] = []
         run, count = states, self._count
         while layout.length(run) > FEW:
             added.append(run)
-            if count & 1:  # the last node there is the left one of a pair
+            if count & 1:  # the last node of this level is the left one of a pair
                 run = layout.concat([layout.gather([self.levels[len(added) - 1][count - 1]]), run])
             run = layout.halve(run)
             count >>= 1
@@ -177,7 +177,7 @@ class Pyramid:
         self._append(layout.length(states), added)
 
     def push(self, state: Any) -> None:
-        """Adds one state, or nothing if the monoid fails."""
+        """Appends one state, or none if the monoid fails."""
         added = [[state]]
         index = self._count
         while index & 1:
@@ -198,10 +198,10 @@ class Pyramid:
             if isinstance(there, list):
                 there = levels[level] = Nodes(self._layout, there)
             there.put(start >> level, nodes)
-        self._count = start + count  # comes last: what an interrupt left before it is no node
+        self._count = start + count  # last: nodes beyond the count, which an interrupt leaves, do not count
 
     def cover(self, start: int, stop: int) -> list[Any]:
-        """The nodes whose aggregates, in this order, make up the entries from start to stop."""
+        """The nodes that together cover the entries from start to stop, oldest first."""
         left, right, level = [], [], 0
         while start < stop:
             nodes = self.levels[level]
@@ -217,9 +217,9 @@ class Pyramid:
         return left + right[::-1]
 
     def last_with(self, start: int, stop: int, after: Any, enough: Callable[[Any], Any]) -> tuple[int, Any]:
-        """The last entry with which the aggregate from there on is enough, and the aggregate behind it.
+        """The last entry from which on the aggregate is enough, and the aggregate behind that entry.
 
-        `after` is an aggregate behind the entries, or NOTHING. `start - 1` if it is enough with none of them.
+        `after` is an aggregate behind the entries, or NOTHING. The entry is `start - 1` if there is none.
         """
         found, level = start - 1, 0
         while start < stop:
@@ -231,7 +231,7 @@ class Pyramid:
             if not enough(total):
                 after = total
                 stop -= 1 << level
-            else:  # it is the first of these if it is none of the others, whatever rounding makes of them
+            else:  # the first entry of the node, if no other is found: however sums are rounded
                 found = stop - (1 << level)
                 start = found + 1
         return found, after

@@ -37,12 +37,12 @@ class Frame(NamedTuple):
 class HeadPage:
     """The elements of the head's page from `start` to `stop`, all of them before the boundary."""
 
-    __slots__ = ("_folded", "_suffixes", "page", "rest", "start", "stop")
+    __slots__ = ("_folded", "_suffixes", "entries", "rest", "start", "stop")
 
-    def __init__(self, start: int, page: Page, rest: Any) -> None:
+    def __init__(self, start: int, entries: Page, rest: Any) -> None:
         self.start = start
-        self.stop = start + len(page.times)
-        self.page = page
+        self.stop = start + len(entries.times)
+        self.entries = entries
         #: the aggregate from `stop` to the boundary
         self.rest = rest
         self._suffixes: Run | None = None
@@ -51,18 +51,18 @@ class HeadPage:
     def suffixes(self, layout: Layout) -> Run:
         """R0 at each element: entry i - start aggregates from position i to the boundary."""
         if self._suffixes is None:
-            self._suffixes = layout.suffixes(self.page.states(layout), self.rest)
+            self._suffixes = layout.suffixes(self.entries.states(layout), self.rest)
         return self._suffixes
 
     def times(self, start: int, stop: int) -> list[Any]:
         """Times of elements, the oldest last."""
-        times: list[Any] = self.page.times[start - self.start : stop - self.start].tolist()
+        times: list[Any] = self.entries.times[start - self.start : stop - self.start].tolist()
         times.reverse()
         return times
 
     def part(self, layout: Layout, start: int, stop: int) -> Page:
         """Some of the elements."""
-        return self.page.cut(layout, start - self.start, stop - self.start)
+        return self.entries.cut(layout, start - self.start, stop - self.start)
 
     def total(self, layout: Layout, head: int) -> Any:
         """R0 at `head`: folded the first time, since a head that leaps may leave the page next."""

@@ -1,6 +1,7 @@
-"""A run of elements or of partial aggregates, as NumPy columns or as Python objects, behind one interface.
+"""Runs of elements or of states, as NumPy columns or as Python objects, behind one interface.
 
-The algorithms are written once over it. A *run* only holds; a *layout* knows the monoid and works on runs.
+The algorithms are written once, over this interface. A *run* only holds entries that follow each other; a
+*layout* knows the monoid and works on runs.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from mta.owned import own_results
 #: A run is a tuple of columns (ColumnLayout) or a list of objects (ObjectLayout).
 Run: TypeAlias = Any
 
-#: The aggregate of no element, where a state of the monoid (even its identity) would cost a combine.
+#: The aggregate of no element. The identity would do, but combining with it would cost a combine.
 NOTHING: Any = type("Nothing", (), {"__repr__": lambda _: "NOTHING", "__slots__": ()})()
 
 #: Below this length a scan in plain Python beats the fixed cost of NumPy's calls.
@@ -29,14 +30,14 @@ SHORT = 24
 
 
 class Lowered(NamedTuple):
-    """Results of a run, and the columns that may be theirs too."""
+    """Results of a run, and the columns of states that the results may share memory with."""
 
     results: Any
     states: Columns
 
 
 class Layout(ABC):
-    """How runs of one monoid's elements and states are held and worked on."""
+    """Works on runs of one monoid's elements and states."""
 
     def __init__(self, monoid: Monoid) -> None:
         self.monoid = monoid
@@ -52,7 +53,7 @@ class Layout(ABC):
 
     @abstractmethod
     def apart(self, run: Run) -> Run:
-        """A run that is not a part of another one in memory."""
+        """The run in memory of its own, and not in that of a longer run."""
 
     @abstractmethod
     def take(self, run: Run, indices: Array) -> Run: ...
@@ -68,7 +69,7 @@ class Layout(ABC):
 
     @abstractmethod
     def gather_rows(self, rows: list[Any]) -> Run:
-        """A run out of rows that were checked one by one."""
+        """A run of rows that were checked one by one."""
 
     @abstractmethod
     def lift(self, elements: Run) -> Run: ...
@@ -78,7 +79,7 @@ class Layout(ABC):
 
     @abstractmethod
     def check_storable(self, elements: Run) -> None:
-        """Refuses elements, and states of the first of them, that no store can hold."""
+        """Refuses elements that no store can hold, and a first element whose state no store can hold."""
 
     @abstractmethod
     def check_storable_states(self, states: Run) -> None:
@@ -88,7 +89,7 @@ class Layout(ABC):
 
     @abstractmethod
     def gather(self, states: Sequence[Any]) -> Run:
-        """A run out of states."""
+        """A run of some states."""
 
     @abstractmethod
     def at(self, states: Run, index: int) -> Any: ...
@@ -98,7 +99,7 @@ class Layout(ABC):
 
     @abstractmethod
     def combine(self, older: Run, younger: Run) -> Run:
-        """Entry by entry; a run of one goes with every entry of the other."""
+        """Combines entry by entry; a run of one entry is combined with every entry of the other run."""
 
     @abstractmethod
     def fold(self, states: Run) -> Any:
@@ -106,21 +107,21 @@ class Layout(ABC):
 
     @abstractmethod
     def halve(self, states: Run) -> Run:
-        """Each two siblings combined; an odd last entry is left out."""
+        """Entries 0 and 1 combined, 2 and 3, and so on; an odd last entry is left out."""
 
     @abstractmethod
     def prefixes(self, states: Run) -> Run: ...
 
     @abstractmethod
     def suffixes(self, states: Run, seed: Any = NOTHING) -> Run:
-        """Suffix aggregates of the run with one state (or NOTHING) behind it."""
+        """Suffix aggregates of the run followed by one state (or NOTHING)."""
 
     @abstractmethod
     def lowered(self, states: Run) -> Lowered:
-        """One result an entry, in arrays that may be those of the states."""
+        """One result for each entry, in arrays that may share memory with the states."""
 
     def lower_all(self, parts: Sequence[Lowered]) -> Any:
-        """Results of consecutive runs: an array, or a mapping of arrays, that nobody else has."""
+        """Results of consecutive runs: an array, or a mapping of arrays, in memory of its own."""
         return join_results([part.results for part in parts])
 
     def lower(self, states: Run) -> Any:
@@ -133,14 +134,14 @@ class Layout(ABC):
         return older if younger is NOTHING else self.monoid.combine(older, younger)
 
     def followed_by(self, states: Run, younger: Any) -> Run:
-        """Each entry with one state (or NOTHING) behind it."""
+        """Each entry combined with one younger state (or NOTHING)."""
         return states if younger is NOTHING else self.combine(states, self.gather([younger]))
 
     def preceded_by(self, older: Any, states: Run) -> Run:
         return states if older is NOTHING else self.combine(self.gather([older]), states)
 
     def stack(self, states: Run, seed: Any) -> list[Any]:
-        """Suffix aggregates with `seed` behind the run, the whole run's last: pop() gives oldest first."""
+        """Suffix aggregates of the run followed by `seed`, the longest last: pop() gives oldest first."""
         if self.length(states) > SHORT:
             reverse = self.state_list(self.suffixes(states, seed))
             reverse.reverse()
@@ -203,12 +204,12 @@ class ColumnLayout(Layout):
         return self.monoid.columns_of(states)
 
     def choose(self, first: Array, states: Run, others: Run) -> Columns:
-        """Entries of one run where an array of booleans says so, and of the other where it does not."""
+        """Entries of `states` where `first` is true, and of `others` where it is false."""
         pairs = (alike(pair) for pair in zip(states, others, strict=True))
         return tuple(np.where(first, *pair) for pair in pairs)
 
     def put(self, states: Run, indices: Array, others: Run) -> Columns:
-        """The entries of a run, with others in place of some."""
+        """A run with other entries at some indices."""
         columns = []
         for pair in zip(states, others, strict=True):
             column, other = alike(pair)
@@ -245,11 +246,11 @@ class ColumnLayout(Layout):
         return Lowered(self.monoid.lower_columns(states), states)
 
     def lower_all(self, parts: Sequence[Lowered]) -> Any:
-        # those that were joined are in new arrays
+        # parts that were joined are in new arrays
         return own_results(super().lower_all(parts), parts[0].states if len(parts) == 1 else ())
 
     def of_part(self, columns: slice) -> ColumnLayout:
-        """The layout of some columns of states, which are all of them or those of a field."""
+        """The layout of some columns of states: all columns, or the columns of one field."""
         return ColumnLayout(self.monoid.part(columns))
 
     def shaped(self, states: Run) -> Any:
@@ -321,7 +322,7 @@ class ObjectLayout(Layout):
         return [combine(a, b) for a, b in zip(older, younger, strict=True)]
 
     def fold(self, states: Run) -> Any:
-        if self.monoid.grows:  # one by one, every state would be copied again for each that follows
+        if self.monoid.grows:  # one by one, every state would be copied for each state that follows
             while len(states) > 1:
                 states = self.halve(states) + (states[-1:] if len(states) % 2 else [])
             return states[0]

@@ -11,16 +11,15 @@ from mta.core.states import Layout, Run
 from mta.monoids.base import Array, column_of, joined
 from mta.times.cuts import Side, before
 
-#: So many runs of about one length are made one, so that there are never many: the time of a call does not
-#: depend on in how many calls the entries came.
+#: This many runs of about one length are joined. So there are never many runs, and the time of a call does
+#: not depend on the number of calls in which the entries came.
 ALIKE = 16
 
 
 class Tail:
-    """The entries of a tier that do not fill a page yet, added one by one or a run at a time.
+    """The entries of a tier that do not fill a page yet, appended one by one or a run at a time.
 
-    Single entries are kept in plain lists, because that is what grows fastest, and are made a run when
-    one is needed.
+    Single entries are kept in plain lists, which grow fastest, and become a run when a run is needed.
     """
 
     __slots__ = ("_gather", "_layout", "_packed", "_pyramid", "_runs", "entries", "start", "tier", "times")
@@ -45,7 +44,7 @@ class Tail:
         return self.start + self._packed + len(self.entries)
 
     def followed(self, times: Array, run: Run) -> Tail:
-        """A tail of these entries and others behind them, which fill no page; this one stays as it is."""
+        """A tail with more entries, which fill no page; this tail stays as it is."""
         twin = Tail(self._layout, self.tier, self.start)
         twin._runs = self._packed_runs()
         twin._packed = len(self)
@@ -58,13 +57,13 @@ class Tail:
         return twin
 
     def fork(self) -> Tail:
-        """A tail to go on with while this one stays as it is. The nodes go along, since they grow."""
+        """A tail to go on with while this tail stays as it is. The fork takes the nodes, which grow."""
         twin = self.followed(column_of([]), None)
         self._pyramid = None
         return twin
 
     def next(self, entries: int) -> Tail:
-        """The tail behind the full pages that so many entries make."""
+        """The empty tail behind full pages of `entries` entries."""
         return Tail(self._layout, self.tier, self.start + entries)
 
     def page(self) -> Page:
@@ -75,7 +74,7 @@ class Tail:
         return Page(self.tier, *self._runs[0])
 
     def filled(self, time: Any, entry: Any) -> Page:
-        """The page that one more entry fills; nothing is added."""
+        """The page that one more entry fills; the tail stays as it is."""
         if not self._runs:
             return Page(self.tier, column_of([*self.times, time]), self._gather([*self.entries, entry]))
         return Page(
@@ -101,7 +100,7 @@ class Tail:
         if last > begin:
             young = slice(max(first - begin, 0), last - begin)
             parts.append((column_of(self.times[young]), self._gather(self.entries[young])))
-        if len(parts) > 1 and 2 * (last - first) > len(self):  # most of them, which stay joined then
+        if len(parts) > 1 and 2 * (last - first) > len(self):  # most entries: the runs stay joined then
             return self.page().cut(self._layout, first, last)
         return Page(self.tier, *(parts[0] if len(parts) == 1 else self._joined(parts)))
 
@@ -117,7 +116,7 @@ class Tail:
         return begin + search(self.times, time, max(start - begin, 0))
 
     def pyramid(self) -> Pyramid:
-        """The complete nodes over the entries; grows with them."""
+        """The complete nodes over the entries; the pyramid grows with the tail."""
         if self._pyramid is None:
             self._pyramid = Pyramid(self._layout)
         missing = len(self) - len(self._pyramid)
@@ -131,7 +130,7 @@ class Tail:
         return self._pyramid
 
     def followed_by(self, times: Array, run: Run) -> Page:
-        """The entries and others behind them, which are not added."""
+        """A page of the entries and more; the tail stays as it is."""
         if not len(self):
             return Page(self.tier, times, run)
         page = self.page()

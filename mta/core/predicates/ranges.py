@@ -1,4 +1,4 @@
-"""The aggregates of stretches of a run, for a predicate."""
+"""Aggregates of ranges of a run, for a predicate."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from mta.core.states import ColumnLayout, Run
 from mta.monoids.base import Array, joined
 from mta.numbers.wide import is_large, subtractable
 
-#: Sums in which this many typical elements would be lost beside one: of real numbers, which have 53 bits.
+#: A sum of real numbers, which have 53 bits, is too large if it is more than this many typical elements.
 LARGE = 2.0**28
 
 
 class Stretches(Protocol):
     def of(self, first: Array, last: Array) -> Run:
-        """The aggregates from each of some entries up to another, both included, or from before the first.
+        """The aggregates of the ranges from each of some entries to another, both included.
 
-        Those with one first entry begin at one entry. A difference of two of them is exact, of whole numbers.
+        Aggregates may begin before their first entry, but all with one first entry begin at the same entry.
+        A difference of two such aggregates of whole numbers is exact.
         """
 
 
 def stretches(layout: ColumnLayout, states: Run, window: int) -> Stretches:
-    """The cheapest there are in which nothing is lost; so many entries are in the window as it is."""
+    """The cheapest form in which no element is rounded away. `window` entries are in the window as it is."""
     prefixes = layout.prefixes(states)
     large = [column for column in prefixes if is_large(column)]
-    if large:  # of all entries: those of a window may be smaller
+    if large:  # sums of all entries are, but those of a window may be smaller
         kept = window and any(is_large(column[window - 1 : window]) for column in large)
         return Prefixes(layout, prefixes) if kept else Ranges(layout, states)
     if any(column.dtype.kind == "f" for column in prefixes):
@@ -37,9 +38,9 @@ def stretches(layout: ColumnLayout, states: Run, window: int) -> Stretches:
 
 
 def _outweighed(totals: Array, states: Array, twice: Array) -> bool:
-    """Whether some totals are sums of real numbers so large that elements are lost in them.
+    """Whether some totals are sums of real numbers so large that elements are rounded away.
 
-    `twice` has each state combined with itself, which tells a sum from a choice, as of the greatest.
+    `twice` has each state combined with itself: that changes a sum, and does not change an extremum.
     """
     if totals.dtype.kind != "f":
         return False
@@ -48,7 +49,7 @@ def _outweighed(totals: Array, states: Array, twice: Array) -> bool:
 
 
 class Prefixes:
-    """All begin at the first entry of the run: a predicate does not mind what has gone."""
+    """Every aggregate begins at the first entry of the run: the predicate does not mind entries that left."""
 
     def __init__(self, layout: ColumnLayout, prefixes: Run) -> None:
         self._layout, self._prefixes = layout, tuple(map(subtractable, prefixes))
@@ -58,13 +59,12 @@ class Prefixes:
 
 
 class Ranges:
-    """Each begins where it is asked to: a disjoint sparse table, in which two entries make up any stretch.
+    """Every aggregate begins at its first entry: a disjoint sparse table, where two entries make any range.
 
-    Level j cuts the run into blocks of 2^(j + 1) entries. An entry in the older half of its block has the
-    aggregate from there to the middle, one in the younger half that from the middle up to it. The two ends of
-    a stretch are in two halves of one block, on the level of the highest bit in which they differ. An
-    aggregate is put together in O(log n) combines, whatever is in front of it: elements are not lost in a sum
-    of all that came before.
+    Level j cuts the run into blocks of 2^(j + 1) entries. An entry in the older half of its block aggregates
+    from itself to the middle, an entry in the younger half from the middle to itself. The two ends of a range
+    are in the two halves of one block, on the level of the highest bit in which the ends differ. An aggregate
+    is the result of O(log n) combines of its own entries, so no element is rounded away beside others.
     """
 
     def __init__(self, layout: ColumnLayout, states: Run) -> None:
@@ -82,7 +82,7 @@ class Ranges:
             rows = at[younger]
             ends = layout.take(prefixes, begin[rows] - 1)
             prefixes = layout.put(prefixes, rows, layout.combine(ends, layout.take(prefixes, rows)))
-            # the last block may have no younger half, and then no stretch goes from it to a block behind
+            # the last block may have no younger half: then no range begins in it and ends behind it
             rows = at[~younger & (begin + 2 * half <= self._count)]
             others = layout.take(suffixes, begin[rows] + half)
             suffixes = layout.put(suffixes, rows, layout.combine(layout.take(suffixes, rows), others))
@@ -90,7 +90,7 @@ class Ranges:
         self._levels = tuple(joined(columns) for columns in zip(*levels, strict=True))
 
     def of(self, first: Array, last: Array) -> Run:
-        """The aggregates from each of some entries up to another, the ends among them."""
+        """The aggregates from each of some entries to another, both included."""
         layout = self._layout
         _, bits = np.frexp((first ^ last).astype(np.float64))
         level = (np.maximum(bits, 1) - 1) * self._count

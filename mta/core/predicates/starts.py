@@ -1,4 +1,4 @@
-"""Where the windows of a batch's rows start under a predicate that takes columns."""
+"""The heads of a batch's rows under a predicate that takes columns."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from mta.core.view import View
 from mta.monoids.base import Array, Columns
 from mta.monoids.ufuncs import quiet
 
-#: Rows are taken to let as many of the oldest leaves go as they are, and so many more. One that lets all of
-#: those go is pushed.
+#: The oldest elements that are looked at are as many as the rows, and this many more. A row that lets all of
+#: them go is pushed.
 LEAST = 256
 
-#: Rows are searched in steps: each that many times as many as before, between those that are known.
+#: Rows are searched in rounds: each round has this many times as many rows, between the rows that are known.
 FAN = 32
 
-#: After so many rounds of which each changes something, a predicate is not the same of all parts of a window.
+#: A predicate under which heads still move after this many rounds is not monotone, and rows are pushed.
 ROUNDS = 16
 
 
@@ -32,24 +32,24 @@ class NotInColumns(Exception):
 
 
 class RowStarts:
-    """A search for all rows at once.
+    """Searches for the heads of all rows at once.
 
-    Each question is of aggregates that begin at a leaf before which all has gone, and not at the oldest there
-    was: what left long ago takes no part in a sum, however large it was. Where a window starts is settled by
-    two questions of it as it is, which are those of a push: that its oldest element stays, and that the one
-    before did not.
+    An aggregate begins at an element before which all elements have left, and not at the oldest element of
+    the window: an element that left long ago takes no part in a sum, however large the element was. Two
+    questions settle a head, the same that a push asks: the oldest element of the row's window stays, and the
+    element before it does not.
 
-    The run that is searched has the oldest leaves of the window, one state for its others, and the rows.
+    The search is over one run: the oldest elements of the window, one state for the others, and the rows.
     """
 
     def __init__(self, view: View, predicate: Predicate, states: Run) -> None:
         assert isinstance(view.layout, ColumnLayout)
         self._layout, self._predicate = view.layout, predicate
         self._view, self._rows = view, view.layout.length(states)
-        #: how many leaves can be told from each other, and where the rows begin
-        self._leaves = min(len(view), self._rows + LEAST)
-        self._hides = self._leaves < len(view)
-        self._begin = self._leaves + self._hides
+        #: how many of the oldest elements are single entries of the run, and the entry where the rows begin
+        self._singles = min(len(view), self._rows + LEAST)
+        self._hides = self._singles < len(view)
+        self._begin = self._singles + self._hides
         self._parts = [*self._older(), states]
         #: by the first column of a field
         self._fields: dict[int, Stretches] = {}
@@ -59,21 +59,21 @@ class RowStarts:
         self._saw_objects = False
 
     def find(self) -> Array:
-        """The first leaf of each row's window, up to a row that has to be pushed."""
+        """The heads of the rows, up to a row that has to be pushed."""
         found = self._all()
         rows = self._begin + np.arange(self._rows)
         stuck = found == rows
         if stuck.any():
             stuck[stuck] = self._gone(rows[stuck], rows[stuck], rows[stuck])
         if self._hides:
-            stuck |= found == self._leaves
+            stuck |= found == self._singles
         count = int(stuck.argmax()) if stuck.any() else self._rows
-        leaves = np.where(found < self._leaves, found + self._view.head, found - self._begin + self._view.end)
-        return leaves[:count]
+        heads = np.where(found < self._singles, found + self._view.head, found - self._begin + self._view.end)
+        return heads[:count]
 
     def _older(self) -> Iterator[Run]:
-        """What is before the rows."""
-        view, layout, count = self._view, self._layout, self._leaves
+        """The entries of the run before the rows."""
+        view, layout, count = self._view, self._layout, self._singles
         if count:
             log, stop = view.log, view.head + count
             edges = [view.head, *range((view.head | view.mask) + 1, stop, view.mask + 1), stop]
@@ -87,7 +87,7 @@ class RowStarts:
                 yield layout.gather([view.log.fold(view.head + count, view.end)])
 
     def _all(self) -> Array:
-        """Where the window of each row starts in the run: of few rows first, and then between those."""
+        """The entry of each row's head: of few rows first, then of the rows between them."""
         known, stride = np.zeros(0, dtype=np.int64), 1
         while stride * FAN <= self._rows:
             stride *= FAN
@@ -101,7 +101,7 @@ class RowStarts:
         return known
 
     def _between(self, rows: Array, low: Array, high: Array) -> Array:
-        """Where the windows of some rows start, which is from `low` on and likely up to `high`."""
+        """The entries of the heads of some rows: at `low` at least, and likely at `high` at most."""
         found = self._halved(rows, low, low, high, careful=False)
         if self._rounded:
             moved = np.flatnonzero(found > low)
@@ -120,9 +120,9 @@ class RowStarts:
         raise NotInColumns
 
     def _halved(self, rows: Array, start: Array, low: Array, high: Array, *, careful: bool) -> Array:
-        """The first entry that stays, between `low` and `high`, of aggregates that begin at `start`.
+        """The first entry that stays, between `low` and `high`; aggregates begin at `start`.
 
-        Where that is careful, an entry goes only if it would also as the oldest of its window.
+        With `careful`, an entry goes only if it also goes as the oldest of its window.
         """
         total = self._of(start, rows)
         while count := np.count_nonzero(wide := low < high):
@@ -151,7 +151,7 @@ class RowStarts:
                 found = self._predicate(self._layout.shaped(total), self._layout.shaped(old))
                 return answers(found, count)
         except Exception as error:
-            if self._saw_objects:  # which few functions of NumPy take
+            if self._saw_objects:  # few functions of NumPy take objects
                 raise NotInColumns from error
             raise
 
@@ -177,14 +177,14 @@ class RowStarts:
 
 
 class Read:
-    """Columns that are made when they are first read, those of one field at a time."""
+    """Columns that are made when they are first read, one field at a time."""
 
     def __init__(self, width: int, make: Callable[[slice], tuple[Any, ...]]) -> None:
         self._width, self._make = width, make
         self._made: dict[int, tuple[Any, ...]] = {}
 
     def __getitem__(self, part: slice) -> tuple[Any, ...]:
-        """The columns of a field, or all."""
+        """The columns of a field, or all columns."""
         if part.start not in self._made:
             self._made[part.start] = self._make(part)
         return self._made[part.start]
@@ -194,12 +194,12 @@ class Read:
 
     @property
     def parts(self) -> list[slice]:
-        """What was read."""
+        """The columns that were read."""
         return [slice(start, start + len(columns)) for start, columns in self._made.items()]
 
 
 def answers(given: Any, count: int) -> Array:
-    """What a predicate has said of each of some rows."""
+    """The answers of a predicate, one for each row, as an array of bools."""
     found: Array = np.asarray(given)
     if found.shape != (count,):
         raise TypeError(
@@ -210,7 +210,7 @@ def answers(given: Any, count: int) -> Array:
 
 
 def read_only(column: Array) -> Array:
-    """A view that a function of the user's cannot change, of what pages and stacks share."""
+    """A view of a column that a user's function cannot change: pages and stacks share the column."""
     view = column.view()
     view.flags.writeable = False
     return view
