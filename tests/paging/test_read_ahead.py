@@ -20,7 +20,7 @@ from stores import Store, WrapperStore, open_store
 class DistantStore(WrapperStore):
     """What is read comes when the head has crossed so many pages more, or when somebody waits for it.
 
-    Counts the crossings in which the window's own thread waited for a read, or read itself.
+    Notes, for each read that the window's own thread waits for or does itself, how many crossings were before.
     """
 
     def __init__(self, inner: Store, latency: int) -> None:
@@ -28,7 +28,7 @@ class DistantStore(WrapperStore):
         self.latency = latency
         self.page = 0
         self.crossings = 0
-        self.waited: set[int] = set()
+        self.waited: list[int] = []
         self._user = threading.get_ident()
 
     def crossed(self, page: int) -> None:
@@ -39,11 +39,11 @@ class DistantStore(WrapperStore):
     def _around(self, call: str, action: Callable[[], Any]) -> Any:
         if call == "get_many":
             if threading.get_ident() == self._user:
-                self.waited.add(self.crossings)
+                self.waited.append(self.crossings)
             due = self.crossings + self.latency
             while threading.get_ident() != self._user and self.crossings < due:
                 if self._user_waits():
-                    self.waited.add(self.crossings)
+                    self.waited.append(self.crossings)
                     break
                 time.sleep(0.0002)
         return action()
