@@ -74,8 +74,8 @@ class Figures:
     seconds: float = 0.0
 
 
-class Stream:
-    """A lane, what its results are, and what was told of it."""
+class SoakStream:
+    """A lane with its expected results, and the offset that its last checkpoint must have."""
 
     def __init__(self, lane: Lane) -> None:
         self.lane = lane
@@ -116,7 +116,7 @@ class Soak:
         self._one_process = store_class(url).exclusive
         run_id = uuid4().hex[:8]
         self.streams = [
-            Stream(Lane(f"soak-{run_id}-{number}", *shape, seed=f"{seed}:{number}"))
+            SoakStream(Lane(f"soak-{run_id}-{number}", *shape, seed=f"{seed}:{number}"))
             for number, shape in enumerate(SHAPES)
         ]
         self.figures = Figures()
@@ -217,7 +217,7 @@ class Soak:
             return CALLS[aimed[0]]
         return "any moment" if any(kind == RESTORED for kind, _, _ in child.told) else "open or restore"
 
-    def _check(self, stream: Stream, child: _Child) -> None:
+    def _check(self, stream: SoakStream, child: _Child) -> None:
         name = stream.lane.name
         if child.failure is not None:
             raise SoakFailed(f"window {name}: a child failed instead of being killed:\n{child.failure}")
@@ -259,7 +259,7 @@ class Soak:
                 if list(store.list_keys(pages_of(stream.lane.name))):
                     raise SoakFailed(f"window {stream.lane.name}: pages are left after it was removed")
 
-    def _go_on(self, store: Store, stream: Stream) -> None:
+    def _go_on(self, store: Store, stream: SoakStream) -> None:
         lane = stream.lane
         found = store.read_root(lane.name)
         fresh = found is None or not decode_root(lane.name, found[0]).versions

@@ -45,7 +45,7 @@ class Billion(Experiment):
     def measure(self, case: Case, tell: Tell) -> list[Row]:
         with tempfile.TemporaryDirectory(prefix="mta-billion-", ignore_cleanup_errors=True) as directory:
             try:
-                run = Run(directory, case)
+                run = LargeWindow(directory, case)
             except StoreConfigError as error:
                 tell({"left out": str(error)})
                 return []
@@ -105,7 +105,7 @@ class Billion(Experiment):
 EXPERIMENT = Billion()
 
 
-class Run:
+class LargeWindow:
     """A window in a directory, and how far it has come. Its elements are the same numbers again and again."""
 
     def __init__(self, directory: str, case: Case) -> None:

@@ -10,11 +10,11 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from mta.lab.experiments import plots
+from mta.lab.experiments.contender import Contender
 from mta.lab.experiments.experiment import Case, Compared, Exhibit, Experiment, Record, Row, Scale, Tell
 from mta.lab.experiments.paper.contenders import (
     CONTENDERS,
     PAPER_PAGE,
-    Contender,
     Element,
     combine,
     monoid,

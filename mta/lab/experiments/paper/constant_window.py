@@ -9,8 +9,9 @@ from contextlib import ExitStack
 from typing import Any
 
 from mta.lab.experiments import plots
+from mta.lab.experiments.contender import store_of
 from mta.lab.experiments.experiment import Case, Compared, Exhibit, Experiment, Record, Row, Scale, Tell
-from mta.lab.experiments.paper.contenders import CONTENDERS, PAPERS, monoid, policy, store_of, window_of
+from mta.lab.experiments.paper.contenders import CONTENDERS, PAPERS, monoid, policy, window_of
 from mta.lab.turns import SameElement, Turn, push_in_turns, pushes_of
 
 SIZES, QUICK_SIZES = tuple(1 << k for k in range(0, 21, 2)), (1, 1 << 6, 1 << 9)

@@ -15,8 +15,9 @@ import numpy as np
 
 from mta import monoids, policies
 from mta.lab.experiments import plots
+from mta.lab.experiments.contender import store_of
 from mta.lab.experiments.experiment import Case, Compared, Exhibit, Experiment, Record, Row, Scale, Tell
-from mta.lab.experiments.paper.contenders import CONTENDERS, monoid, policy, store_of, window_of
+from mta.lab.experiments.paper.contenders import CONTENDERS, monoid, policy, window_of
 from mta.lab.machine import machine
 from mta.lab.own_process import FINISHED, TOO_SLOW
 from mta.window import MonoidTreeAggregator
