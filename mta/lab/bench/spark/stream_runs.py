@@ -33,7 +33,7 @@ WriteFile = Callable[[Path, int], None]
 
 @dataclass
 class Batch:
-    """What Spark told of a micro-batch."""
+    """The figures of Spark on a micro-batch."""
 
     seconds: float
     counts: dict[str, float]

@@ -186,19 +186,19 @@ def _exhibits(aggregate: str, rows: Sequence[Row]) -> list[Exhibit]:
 
 
 def _seen(after: dict[str, list[tuple[float, float]]]) -> str:
-    told = []
+    text = []
     for title, points in after.items():
         height, worst = max(points, key=lambda point: (point[1], -point[0]))
-        told.append(f"{title} {worst:.0e} (after {height:.0e})")
+        text.append(f"{title} {worst:.0e} (after {height:.0e})")
     worst_of = {title: max(error for _, error in points) for title, points in after.items()}
     least = [title for title, worst in worst_of.items() if worst == min(worst_of.values())]
     return (
-        f"The largest relative errors after a spike has left: {', '.join(told)}. "
+        f"The largest relative errors after a spike has left: {', '.join(text)}. "
         f"The most exact: {' and '.join(least)}."
     )
 
 
 def _before(rows: Sequence[Row], who: Sequence[str]) -> str:
     at = {row["contender"]: row for row in rows if "before" in row and row["height"] == SHOWN}
-    told = ", ".join(f"{METHODS[name].title} {at[name]['before']:.0e}" for name in who if name in at)
-    return f"Before it they are at most: {told}."
+    text = ", ".join(f"{METHODS[name].title} {at[name]['before']:.0e}" for name in who if name in at)
+    return f"Before it they are at most: {text}."

@@ -188,10 +188,10 @@ def _compared(series: Series) -> list[Compared]:
 
 def _where_daba_is_slower(series: Series) -> str:
     daba = dict(series["DABA, cached"])
-    told = []
+    text = []
     for title, points in series.items():
         if "MTA" in title:
             faster = [evicted for evicted, value in points if value < daba[evicted]]
             where = f"from {faster[0]:,.0f} evicted on" if faster else "nowhere"
-            told.append(f"{title} {where}")
-    return f"Faster than DABA: {'; '.join(told)}."
+            text.append(f"{title} {where}")
+    return f"Faster than DABA: {'; '.join(text)}."

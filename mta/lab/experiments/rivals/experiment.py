@@ -19,7 +19,7 @@ LEAST, QUICK_LEAST, BEYOND = 10**6, 10**4, 10**7
 
 class Rivals(Experiment):
     name = "rivals"
-    told = ("pyspark", "river")
+    reported = ("pyspark", "river")
     adds_up = True  # what was run with an option stays where it is not given
 
     def __init__(self) -> None:

@@ -101,12 +101,12 @@ def _lines(series: Series, y: str) -> Callable[[Any], object]:
 
 
 def _seen(series: Series, unit: str) -> str:
-    told = ", ".join(
+    text = ", ".join(
         f"{title}: {plots.many(value)} {unit} at {size:,}"
         for title, points in series.items()
         for size, value in (max(points),)
     )
-    return f"At the largest window of each: {told}."
+    return f"At the largest window of each: {text}."
 
 
 def _ratios(rows: Sequence[Row], base: str) -> list[Compared]:
