@@ -16,9 +16,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from mta.lab.demo.data import COLUMNS, PRIME, SENSORS, Stream, in_numpy
+from mta.lab.demo.data import COLUMNS, PRIME, SENSORS, DemoStream, in_numpy
 from mta.lab.demo.expected import expected, mistakes
-from mta.lab.demo.terminal_plot import terminal_plot
+from mta.lab.demo.plot import terminal_plot
 
 
 def start(directory: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
@@ -135,7 +135,7 @@ def test_a_store_that_cannot_be_used(url: str, says: str, tmp_path: Path) -> Non
 
 
 def test_expected_is_what_a_plain_loop_finds() -> None:
-    stream = Stream(3000, 1100)
+    stream = DemoStream(3000, 1100)
     found = expected(stream)
     batch = in_numpy(0, stream.rows, list(COLUMNS))
     marks = {"readings": 0, "energy": 0}
@@ -163,7 +163,7 @@ def test_expected_is_what_a_plain_loop_finds() -> None:
 
 
 def test_mistakes_are_found() -> None:
-    wanted = expected(Stream(3000, 1100))
+    wanted = expected(DemoStream(3000, 1100))
     marks = {"rows": 3000, **wanted.marks}
     assert mistakes(wanted, marks, wanted.results) == []
     row = next(iter(wanted.results))

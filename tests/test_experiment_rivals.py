@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from mta.cli.options import directory_with
-from mta.lab.bench.engine import rivals
+from mta.lab import libraries
 from mta.lab.experiments.experiment import Record, Row, Scale
-from mta.lab.experiments.rivals import entrants, flink, programs, swag
-from mta.lab.experiments.rivals.contenders import pushed
+from mta.lab.experiments.rivals import flink, programs, swag
 from mta.lab.experiments.rivals.experiment import Rivals
+from mta.lab.experiments.rivals.rivals import CPP, directories_of, missing, pushed
 from mta.lab.experiments.rivals.values import BATCH, last_of, values_of
 from mta.lab.own_process import FAILED, FINISHED, in_own_process
 
@@ -51,9 +51,11 @@ def checkout(directory: Path, header: str | None) -> Path:
     return directory
 
 
-def run(contender: str, place: Path | None = None, window: int = 5, rows: int = 300) -> Record:
+def run(contender: str, directory: Path | None = None, window: int = 5, rows: int = 300) -> Record:
     case = {"contender": contender, "window": window, "rows": rows}
-    return in_own_process("rivals", case | ({"place": str(place)} if place else {}), 300, lambda _: None)
+    return in_own_process(
+        "rivals", case | ({"directory": str(directory)} if directory else {}), 300, lambda _: None
+    )
 
 
 def row_of(record: Record) -> Row:
@@ -100,13 +102,13 @@ def test_data_frames_slide_by_count_where_windows_are_by_count(
     """That is up to twice as fast as by time, and has the same results from the first row on."""
     real = pytest.importorskip(library)
     names: list[str] = []
-    monkeypatch.setattr(rivals, "load", lambda _: Called(real, names))
-    make, times, values = getattr(rivals, library), np.arange(50), np.random.default_rng(3).random(50)
+    monkeypatch.setattr(libraries, "load", lambda _: Called(real, names))
+    make, times, values = getattr(libraries, library), np.arange(50), np.random.default_rng(3).random(50)
     by_count = make(aggregate, times, values, 7, True)()
     assert not {"rolling_sum_by", "rolling_max_by", "rolling_mean_by", "rolling_std_by"} & set(names)
     assert "DatetimeIndex" not in names
     by_time = make(aggregate, times, values, 7, False)()
-    assert {f"rolling_{rivals.POLARS[aggregate]}_by", "DatetimeIndex"} & set(names)
+    assert {f"rolling_{libraries.POLARS[aggregate]}_by", "DatetimeIndex"} & set(names)
     np.testing.assert_allclose(by_count, by_time, rtol=1e-9)
 
 
@@ -202,7 +204,7 @@ def test_results_do_not_say_where_the_checkout_is(tmp_path: Path) -> None:
 
 
 @compiled
-@pytest.mark.parametrize("contender", entrants.CPP)
+@pytest.mark.parametrize("contender", CPP)
 def test_the_structures_of_a_checkout(contender: str) -> None:
     place = os.environ.get("MTA_TEST_SWAG")
     if not place:
@@ -241,8 +243,8 @@ def test_the_flink_of_an_installed_package(tmp_path: Path, monkeypatch: pytest.M
     assert flink.installed() is None
     (tmp_path / "pyflink" / "lib" / "flink-dist-2.3.0.jar").write_bytes(b"")
     assert flink.installed() == tmp_path / "pyflink"
-    assert entrants.places_of(None, None)["flink"] == tmp_path / "pyflink"
-    assert entrants.places_of(None, Path("other"))["flink"] == Path("other")
+    assert directories_of(None, None)["flink"] == tmp_path / "pyflink"
+    assert directories_of(None, Path("other"))["flink"] == Path("other")
 
 
 # -- river ------------------------------------------------------------------------------------------------
@@ -266,7 +268,7 @@ def test_who_is_left_out_and_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "mta: left out, as river is not installed: river\n" in said
     monkeypatch.setenv("PATH", str(tmp_path))
     places = {"swag": tmp_path, "flink": tmp_path}
-    why = entrants.missing(places)
+    why = missing(places)
     assert "FiBA(4), C++" in why["none of g++, clang++, c++ is on the PATH"]
     assert "Flink, by arrival" in why["javac is not on the PATH"]
     for name in ("g++", "java", "javac"):
@@ -274,7 +276,7 @@ def test_who_is_left_out_and_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         program.touch()
         program.chmod(0o755)
         assert shutil.which(name)
-    assert entrants.missing(places).keys() == {
+    assert missing(places).keys() == {
         f"{name} is not installed" for name in ("polars", "pandas", "duckdb", "pyspark", "river")
     }
 

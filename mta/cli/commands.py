@@ -159,7 +159,7 @@ def _show_window(found: Inspection, slicer: Open | None) -> None:
             ("slices", f"{window.elements:,}, of which {slicer.slices:,} in the manifest"),
             ("youngest", value_text(slicer.youngest)),
             ("watermark", value_text(slicer.watermark)),
-            *((f"query {name}", told) for name, told in slicer.queries.items()),
+            *((f"query {name}", window) for name, window in slicer.queries.items()),
         ]
     listed = table("", "")
     listed.show_header = False

@@ -1,8 +1,8 @@
 """`mta soak`: writers are killed at random moments, again and again, and nothing may be lost or wrong.
 
 A child pushes a seeded stream through a window and makes checkpoints with its place in the stream. The
-parent kills it, and the next child restores the window and goes on from the offset. Every result that any of
-them has told must be that of a run without interruption, and no checkpoint that was told may be forgotten. In
+parent kills it, and the next child restores the window and goes on from the offset. Every result that a
+child reports must be that of a run without interruption, and no checkpoint that it reports may be lost. In
 the end the store must hold exactly what the retained versions name.
 """
 
@@ -74,8 +74,8 @@ class Figures:
     seconds: float = 0.0
 
 
-class Stream:
-    """A lane, what its results are, and what was told of it."""
+class SoakStream:
+    """A lane with its expected results, and the offset that its last checkpoint must have."""
 
     def __init__(self, lane: Lane) -> None:
         self.lane = lane
@@ -116,7 +116,7 @@ class Soak:
         self._one_process = store_class(url).exclusive
         run_id = uuid4().hex[:8]
         self.streams = [
-            Stream(Lane(f"soak-{run_id}-{number}", *shape, seed=f"{seed}:{number}"))
+            SoakStream(Lane(f"soak-{run_id}-{number}", *shape, seed=f"{seed}:{number}"))
             for number, shape in enumerate(SHAPES)
         ]
         self.figures = Figures()
@@ -190,7 +190,7 @@ class Soak:
         self.figures.kills[how] += 1
         self._check(stream, child)
         if not early:
-            committed = any(kind == COMMITTED for kind, _, _ in child.told)
+            committed = any(kind == COMMITTED for kind, _, _ in child.records)
             self._pace = max(1.0, self._pace / 2) if committed else min(self._pace * 1.25, SLOWEST)
 
     def _kill_collector(self, collector: _Child) -> None:
@@ -210,18 +210,22 @@ class Soak:
             if RESTORED in kinds and not early:
                 alive, deadline = True, time.monotonic() + life
         child.kill()
-        if not early and not alive and not any(kind in (AIMED, OPENED, FAILED) for kind, _, _ in child.told):
+        if (
+            not early
+            and not alive
+            and not any(kind in (AIMED, OPENED, FAILED) for kind, _, _ in child.records)
+        ):
             raise SoakFailed(f"a child did not open {self._url} within {PATIENCE:.0f} s")
-        aimed = [call for kind, call, _ in child.told if kind == AIMED]
+        aimed = [call for kind, call, _ in child.records if kind == AIMED]
         if aimed:
             return CALLS[aimed[0]]
-        return "any moment" if any(kind == RESTORED for kind, _, _ in child.told) else "open or restore"
+        return "any moment" if any(kind == RESTORED for kind, _, _ in child.records) else "open or restore"
 
-    def _check(self, stream: Stream, child: _Child) -> None:
+    def _check(self, stream: SoakStream, child: _Child) -> None:
         name = stream.lane.name
         if child.failure is not None:
             raise SoakFailed(f"window {name}: a child failed instead of being killed:\n{child.failure}")
-        for kind, first, second in child.told:
+        for kind, first, second in child.records:
             if kind == RESTORED:
                 self.figures.restores += first > 0
                 self.figures.rewinds += second
@@ -259,7 +263,7 @@ class Soak:
                 if list(store.list_keys(pages_of(stream.lane.name))):
                     raise SoakFailed(f"window {stream.lane.name}: pages are left after it was removed")
 
-    def _go_on(self, store: Store, stream: Stream) -> None:
+    def _go_on(self, store: Store, stream: SoakStream) -> None:
         lane = stream.lane
         found = store.read_root(lane.name)
         fresh = found is None or not decode_root(lane.name, found[0]).versions
@@ -324,7 +328,7 @@ class _Children:
 
 
 class _Child:
-    """A forked process, and what it tells through a pipe."""
+    """A forked process, and the records that it writes to a pipe."""
 
     def __init__(self, children: _Children, work: Callable[[int], None]) -> None:
         self._children = children
@@ -346,7 +350,7 @@ class _Child:
             os.close(write_end)
         self._data = b""
         #: records, all of them and those that the last read brought
-        self.told: list[tuple[int, int, int]] = []
+        self.records: list[tuple[int, int, int]] = []
         self.fresh: list[tuple[int, int, int]] = []
         self.failure: str | None = None
 
@@ -366,11 +370,11 @@ class _Child:
         if self.failure is not None:
             self.failure += self._data.decode(errors="replace")
             self._data = b""
-        self.told += self.fresh
+        self.records += self.fresh
         return bool(data)
 
     def kill(self) -> None:
-        """Kills it, and reads what it still had told."""
+        """Kills it, and reads the rest of its records."""
         self._children.kill(self._pid)
         while self.read(1.0):
             pass

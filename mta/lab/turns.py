@@ -339,7 +339,7 @@ class RecomputedWindow:
 
 
 def break_even(times: Times, who: str, base: str, factor: float = 1.0) -> float | None:
-    """The size from which on a contender takes at most 1/factor of what the base takes; None if never.
+    """The size at and above which a contender takes at most 1/factor of the time of the base; None if never.
 
     Between two sizes that were measured it is where straight lines on logarithmic scales cross.
     """

@@ -51,8 +51,8 @@ AGGREGATES = {
 }
 
 
-class Stream(NamedTuple):
-    """So many rows, and windows over the last so many of them."""
+class DemoStream(NamedTuple):
+    """The size of the demo: the rows, and the rows before each one that its window spans."""
 
     rows: int
     span: int

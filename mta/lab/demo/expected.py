@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mta.lab.demo.data import COLUMNS, PRIME, SENSORS, Batch, Stream, in_numpy
+from mta.lab.demo.data import COLUMNS, PRIME, SENSORS, Batch, DemoStream, in_numpy
 from mta.monoids.base import Array
 
 #: Rows that are generated at once.
@@ -35,13 +35,13 @@ class Expected:
     results: dict[int, dict[str, Any]]
 
 
-def sampled_rows(stream: Stream) -> list[int]:
+def sampled_rows(stream: DemoStream) -> list[int]:
     """The last row, and others by chance."""
     rng = np.random.default_rng(SEED)
     return sorted({stream.rows - 1, *rng.integers(0, stream.rows, SAMPLES - 1).tolist()})
 
 
-def expected(stream: Stream) -> Expected:
+def expected(stream: DemoStream) -> Expected:
     entered, left = _Running(), _Running()
     windows = [_Window(row - stream.span, row) for row in sampled_rows(stream)]
     longest = np.zeros(SENSORS, dtype=np.int64)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from mta.lab.demo.data import AGGREGATES, Stream, in_spark
+from mta.lab.demo.data import AGGREGATES, DemoStream, in_spark
 from mta.lab.demo.expected import MARK, Expected, mistakes, sampled_rows
 from mta.process_memory import memory_figure
 from spark_integration.aggregates.buffers import one_row
@@ -62,7 +62,7 @@ def sensors_of_partitions(spark: SparkSession, sensors: int, partitions: int) ->
 class Job:
     """Runs in a thread, so that the main one can show how far it is, and be interrupted."""
 
-    def __init__(self, spark: SparkSession, stream: Stream, store: str) -> None:
+    def __init__(self, spark: SparkSession, stream: DemoStream, store: str) -> None:
         from pyspark.sql import Observation
         from pyspark.sql import functions as fn
 

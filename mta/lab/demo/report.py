@@ -8,7 +8,7 @@ from datetime import timedelta
 from rich.console import Console
 
 from mta.keyed.group import SHORT_WINDOW
-from mta.lab.demo.data import AGGREGATES, HOT, ROW_BYTES, SENSORS, Stream
+from mta.lab.demo.data import AGGREGATES, HOT, ROW_BYTES, SENSORS, DemoStream
 from mta.lab.demo.expected import Expected, sampled_rows
 from mta.lab.demo.job import Worker
 from mta.lab.demo.sampler import Sampler
@@ -18,7 +18,7 @@ from spark_integration.running.storage import embedded_in
 
 @dataclass
 class Findings:
-    stream: Stream
+    stream: DemoStream
     store: str
     #: before its first row
     worker: Worker
@@ -61,7 +61,7 @@ class Findings:
         return 0
 
 
-def introduction(console: Console, stream: Stream, store: str, memory: int) -> None:
+def introduction(console: Console, stream: DemoStream, store: str, memory: int) -> None:
     where = "RocksDB, in a temporary directory" if embedded_in(store) is not None else store
     shares = ", ".join(f"{share / 10:.0f} %" for share in HOT.values())
     console.print(
@@ -101,7 +101,7 @@ def summary(findings: Findings, mistakes: list[str]) -> str:
     )
 
 
-def _checked(stream: Stream, mistakes: list[str]) -> str:
+def _checked(stream: DemoStream, mistakes: list[str]) -> str:
     if mistakes:
         return "\n".join([f"{len(mistakes)} WRONG", *mistakes[:5]])
     return (

@@ -15,16 +15,15 @@ from rich.console import Console
 
 from mta.cli.errors import CommandFailed
 from mta.durability.operations import remove
-from mta.lab.demo.data import PARTITIONS, SENSORS, Stream
+from mta.lab.demo.data import PARTITIONS, SENSORS, DemoStream
 from mta.lab.demo.expected import expected
-from mta.lab.demo.figure import save_figure
 from mta.lab.demo.job import Job, fresh_worker, sensors_of_partitions
 from mta.lab.demo.listener import TaskRows
+from mta.lab.demo.plot import save_figure, terminal_plot
 from mta.lab.demo.progress import progress
 from mta.lab.demo.report import Findings, introduction, summary
 from mta.lab.demo.sampler import Sampler
 from mta.lab.demo.session import SparkFailed, session
-from mta.lab.demo.terminal_plot import terminal_plot
 from mta.lab.signals import terminable
 from spark_integration.call.stores import check_store
 from spark_integration.errors import StoreNotUsable
@@ -44,7 +43,7 @@ def run(rows: int, url: str | None, memory: int, picture: Path, console: Console
     console = console or Console(highlight=False)
     store = _checked(url or "rocksdb")
     _check_picture(picture)
-    stream = Stream(rows, max(1, rows * SPAN // 100))
+    stream = DemoStream(rows, max(1, rows * SPAN // 100))
     picture.parent.mkdir(parents=True, exist_ok=True)
     introduction(console, stream, store, memory)
     with terminable(), tempfile.TemporaryDirectory(prefix="mta-demo-", ignore_cleanup_errors=True) as name:
@@ -71,7 +70,7 @@ def run(rows: int, url: str | None, memory: int, picture: Path, console: Console
 
 
 def _measured(
-    console: Console, directory: Path, log: IO[bytes], stream: Stream, store: str, memory: int
+    console: Console, directory: Path, log: IO[bytes], stream: DemoStream, store: str, memory: int
 ) -> tuple[Findings, Job]:
     """What the job did; Spark has ended then."""
     with (

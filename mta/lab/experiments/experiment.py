@@ -19,7 +19,7 @@ Case = dict[str, Any]
 Record = dict[str, Any]
 Row = dict[str, Any]
 
-#: Called now and then with how far a case is. What was told last stays if the process dies.
+#: Called now and then with how far a case is. The last call stays known if the process dies.
 Tell = Callable[[Row], None]
 
 
@@ -64,8 +64,8 @@ class Experiment(ABC):
     """One experiment. `name` is what the user calls it by, and how its files begin."""
 
     name: ClassVar[str]
-    #: packages whose versions are told with the results
-    told: ClassVar[tuple[str, ...]] = ()
+    #: packages whose versions are written with the results, beside the usual ones
+    reported: ClassVar[tuple[str, ...]] = ()
     #: whether `--paper` means something
     has_paper: ClassVar[bool] = False
     #: whether runs with other options than now stay, and are shown beside those of now

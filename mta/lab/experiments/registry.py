@@ -44,7 +44,8 @@ ENTRIES = {
         "the DABA paper's figure 13 (bottom): elements a second, by the window",
     ),
     "break-even": Entry(
-        "daba_paper.break_even", "the DABA paper's table 3: the window from which on recalculation is slower"
+        "daba_paper.break_even",
+        "the DABA paper's table 3: the window at which recalculation becomes slower",
     ),
     "reactive": Entry(
         "reactive_paper.experiment", "the Reactive Aggregator paper's figures 6 to 12, and its tables 3 and 4"

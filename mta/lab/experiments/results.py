@@ -32,7 +32,7 @@ class Results:
             "experiment": experiment.name,
             "quick": scale.quick,
             "paper": scale.paper,
-            **provenance(experiment.told),
+            **provenance(experiment.reported),
             "runs": [],
         }
 

@@ -203,15 +203,15 @@ def _raced(contenders: dict[str, tuple[Any, Callable[..., None]]], case: Case, t
 
 def _check(results: dict[str, Any]) -> None:
     """All that were given the same must have the same results."""
-    told = {
+    seen = {
         # what holds tuples back waits for a session's end by one more time
         name: sorted(r[:4] for r in each if not isinstance(r.query, str) or r.query != "possession")
         for name, each in results.items()
     }
-    first = next(iter(told.values()), None)
-    for name, each in told.items():
+    first = next(iter(seen.values()), None)
+    for name, each in seen.items():
         if each != first:
-            raise Disagreement(f"{name} gave {each[:3]} …, and {next(iter(told))} gave {(first or [])[:3]} …")
+            raise Disagreement(f"{name} gave {each[:3]} …, and {next(iter(seen))} gave {(first or [])[:3]} …")
 
 
 def _paged(slices: int, tell: Tell) -> Row:

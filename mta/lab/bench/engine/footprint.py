@@ -1,4 +1,7 @@
-"""One window in a process of its own: `python -m mta.lab.bench.engine.footprint URL N` prints its size."""
+"""The memory of one window, in a process that imports little else.
+
+`python -m mta.lab.bench.engine.footprint URL ELEMENTS PAGE_SIZE` prints it.
+"""
 
 from __future__ import annotations
 

@@ -19,14 +19,14 @@ PAGE = 1 << 14
 TARGET = 1.0
 
 
-class Case(NamedTuple):
+class Workload(NamedTuple):
     monoid: Callable[[], Monoid]
     policy: Policy
     #: the stream
     element: Callable[[int], Any]
 
 
-def listings(window: int) -> Case:
+def listings(window: int) -> Workload:
     """Listings 2 and 3 of the paper: a count, and the size of the window in every element."""
     monoid = monoids.from_function(
         lambda older, younger: (older[0] + younger[0], younger[1]),
@@ -35,32 +35,32 @@ def listings(window: int) -> Case:
         name="count and size",
     )
     policy = While(lambda total, old: total[0] - old[0] >= total[1], name="count")
-    return Case(lambda: monoid, policy, lambda _: window)
+    return Workload(lambda: monoid, policy, lambda _: window)
 
 
-def budget(window: int) -> Case:
-    return Case(monoids.Sum, policies.SumWindow(504 * window), lambda number: number * 7919 % 1009)
+def budget(window: int) -> Workload:
+    return Workload(monoids.Sum, policies.SumWindow(504 * window), lambda number: number * 7919 % 1009)
 
 
-def maximum(window: int) -> Case:
+def maximum(window: int) -> Workload:
     """A higher maximum after each so many elements, at which all others leave."""
-    return Case(
+    return Workload(
         monoids.Max,
         policies.OlderThanMaximum(),
         lambda number: number * 7919 % 1009 if number % window else 1009 + number // window,
     )
 
 
-def longest_run(window: int) -> Case:
+def longest_run(window: int) -> Workload:
     """A longer run after each so many elements, at which all before it leave."""
-    return Case(
+    return Workload(
         monoids.LongestIncreasingRun,
         policies.OlderThanLongestRun(),
         lambda number: number % window if number % window < 20 + number // window else number * 7919 % 1009,
     )
 
 
-CASES = {
+WORKLOADS = {
     "listings 2 and 3": listings,
     "budget over a sum": budget,
     "the maximum's": maximum,
@@ -76,18 +76,18 @@ def measure(setting: Setting) -> Section:
     )
     for window in (below, above):
         chunk = 500 if setting.quick else PAGE
-        for name, make in CASES.items():
+        for name, make in WORKLOADS.items():
             setting.say(f"policies: {name}, {window:,}")
-            case = make(window)
+            workload = make(window)
             windows: dict[str, Any] = {
-                "AmortizedMTA": AmortizedMTA(case.monoid(), case.policy),
-                "LogMTA": LogMTA(case.monoid(), case.policy),
-                "DABA": DABA(case.monoid(), case.policy),
+                "AmortizedMTA": AmortizedMTA(workload.monoid(), workload.policy),
+                "LogMTA": LogMTA(workload.monoid(), workload.policy),
+                "DABA": DABA(workload.monoid(), workload.policy),
             }
             filled = window + window // 10
             for each in windows.values():
-                _push(each, [case.element(number) for number in range(filled)])
-            timings = side_by_side(windows, _push, case.element, filled, chunk, repetitions)
+                _push(each, [workload.element(number) for number in range(filled)])
+            timings = side_by_side(windows, _push, workload.element, filled, chunk, repetitions)
             subject = f"{name}, {window:,}"
             for contender, timing in timings.items():
                 section.add(

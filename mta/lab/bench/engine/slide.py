@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mta import AmortizedMTA, monoids, policies
-from mta.lab.bench.engine import rivals
+from mta.lab import libraries
 from mta.lab.bench.report import Section
 from mta.lab.contents import discarded
 from mta.lab.harness import Setting
@@ -33,8 +33,8 @@ Work = Callable[[], Any]
 
 
 @dataclass
-class Case:
-    """A series, and what is asked of it."""
+class Series:
+    """Rows, the aggregate of their windows, and how they are measured."""
 
     aggregate: str
     variant: str
@@ -74,51 +74,53 @@ def measure(setting: Setting) -> Section:
     for variant, (times, span) in variants.items():
         for aggregate in AGGREGATES:
             setting.say(f"slide: {aggregate}, {variant}")
-            case = Case(aggregate, variant, times, values, window, span, batch, repetitions)
-            timings = _time(setting, section, case)
-            _lines(section, case, timings, judged=not setting.quick)
+            series = Series(aggregate, variant, times, values, window, span, batch, repetitions)
+            timings = _time(setting, section, series)
+            _lines(section, series, timings, judged=not setting.quick)
     return section
 
 
-def _time(setting: Setting, section: Section, case: Case) -> dict[str, Timings]:
+def _time(setting: Setting, section: Section, series: Series) -> dict[str, Timings]:
     contenders: dict[str, Callable[[int], Work]] = {}
     timings: dict[str, Timings] = {}
     last: dict[str, Array] = {}
     with ExitStack() as stack:
         for name, store in setting.stores(stack).items():
-            policy = policies.TimeWindow(case.span)
+            policy = policies.TimeWindow(series.span)
             made = AmortizedMTA(
-                AGGREGATES[case.aggregate](), policy, store=store, page_size=setting.page_size
+                AGGREGATES[series.aggregate](), policy, store=store, page_size=setting.page_size
             )
-            stream = _Stream(stack.enter_context(discarded(made)), case, last, name)
+            stream = _SeriesFeed(stack.enter_context(discarded(made)), series, last, name)
             stream.ready(0)()  # fills the window
-            contenders[name], timings[name] = stream.ready, Timings(case.window)
-        for name, rolling in _data_frames(section, case).items():
-            contenders[name], timings[name] = _whole(rolling, last, name), Timings(len(case.times))
-        for _ in interleaved(contenders, timings, case.repetitions):
+            contenders[name], timings[name] = stream.ready, Timings(series.window)
+        for name, rolling in _data_frames(section, series).items():
+            contenders[name], timings[name] = _whole(rolling, last, name), Timings(len(series.times))
+        for _ in interleaved(contenders, timings, series.repetitions):
             gc.collect()
-    _compare(case, last)
+    _compare(series, last)
     if not setting.quick:
-        _duckdb(section, case, timings)
+        _duckdb(section, series, timings)
     return timings
 
 
-class _Stream:
+class _SeriesFeed:
     """A window, and how far it has got through the series."""
 
-    def __init__(self, window: MonoidTreeAggregator, case: Case, last: dict[str, Array], name: str) -> None:
-        self._window, self._case, self._last, self._name = window, case, last, name
-        numbered = (case.values, np.arange(len(case.values)))
-        self._columns = numbered if case.aggregate == "ArgMax" else numbered[:1]
+    def __init__(
+        self, window: MonoidTreeAggregator, series: Series, last: dict[str, Array], name: str
+    ) -> None:
+        self._window, self._series, self._last, self._name = window, series, last, name
+        numbered = (series.values, np.arange(len(series.values)))
+        self._columns = numbered if series.aggregate == "ArgMax" else numbered[:1]
         self._at = 0
 
     def ready(self, _: int) -> Work:
         """The work of the next as many rows as the window has."""
-        case, start = self._case, self._at
-        self._at += case.window
+        series, start = self._series, self._at
+        self._at += series.window
         batches = [
-            (self._cut(at, at + case.batch), case.times[at : at + case.batch])
-            for at in range(start, self._at, case.batch)
+            (self._cut(at, at + series.batch), series.times[at : at + series.batch])
+            for at in range(start, self._at, series.batch)
         ]
         return lambda: self._run(batches)
 
@@ -132,31 +134,31 @@ class _Stream:
             self._last[self._name] = slide(values, times)
 
 
-def _whole(rolling: rivals.Rolling, last: dict[str, Array], name: str) -> Callable[[int], Work]:
+def _whole(rolling: libraries.Rolling, last: dict[str, Array], name: str) -> Callable[[int], Work]:
     def run() -> None:
         last[name] = rolling()
 
     return lambda _: run
 
 
-def _data_frames(section: Section, case: Case) -> dict[str, rivals.Rolling]:
+def _data_frames(section: Section, series: Series) -> dict[str, libraries.Rolling]:
     made = {}
-    for name, make in (("polars", rivals.polars), ("pandas", rivals.pandas)):
+    for name, make in (("polars", libraries.polars), ("pandas", libraries.pandas)):
         try:
-            made[name] = make(case.aggregate, case.times, case.values, case.span, case.by_count)
-        except rivals.Missing as error:
+            made[name] = make(series.aggregate, series.times, series.values, series.span, series.by_count)
+        except libraries.Missing as error:
             _skip(section, str(error))
     return made
 
 
-def _duckdb(section: Section, case: Case, timings: dict[str, Timings]) -> None:
+def _duckdb(section: Section, series: Series, timings: dict[str, Timings]) -> None:
     """Once, over a window and an eighth."""
-    rows = case.window + case.window // 8
+    rows = series.window + series.window // 8
     try:
-        rolling = rivals.duckdb(
-            case.aggregate, case.times[:rows], case.values[:rows], case.span, case.by_count
+        rolling = libraries.duckdb(
+            series.aggregate, series.times[:rows], series.values[:rows], series.span, series.by_count
         )
-    except rivals.Missing as error:
+    except libraries.Missing as error:
         _skip(section, str(error))
         return
     timings["duckdb"] = Timings(rows)
@@ -169,24 +171,24 @@ def _skip(section: Section, reason: str) -> None:
         section.skipped.append(reason)
 
 
-def _compare(case: Case, last: dict[str, Array]) -> None:
+def _compare(series: Series, last: dict[str, Array]) -> None:
     """Results of the last batch must be the same for all stores, and those of the data frames."""
     expected = last["in memory"]
     for name, results in last.items():
-        if name in ("polars", "pandas") and case.aggregate in rivals.LESS:
+        if name in ("polars", "pandas") and series.aggregate in libraries.LESS:
             continue
         if not np.allclose(results[-len(expected) :], expected, rtol=1e-6):
-            raise AssertionError(f"{case.subject}: {name} and the window in memory do not agree")
+            raise AssertionError(f"{series.subject}: {name} and the window in memory do not agree")
 
 
-def _lines(section: Section, case: Case, timings: dict[str, Timings], judged: bool) -> None:
+def _lines(section: Section, series: Series, timings: dict[str, Timings], judged: bool) -> None:
     polars = timings.get("polars")
     for name, timing in timings.items():
         ratio = None if polars is None or name == "polars" else timing.ratio(polars)
         of_max, of_others = TARGETS.get(name, (None, None))
-        target = of_max if case.aggregate == "Max" else of_others
+        target = of_max if series.aggregate == "Max" else of_others
         section.add(
-            case.subject,
+            series.subject,
             name,
             timing.ns,
             "ns",
@@ -194,12 +196,12 @@ def _lines(section: Section, case: Case, timings: dict[str, Timings], judged: bo
             ratio=ratio,
             reference=None if ratio is None else "polars",
             target=target if judged and ratio is not None else None,
-            note=_note(name, case.aggregate, timing.steps),
+            note=_note(name, series.aggregate, timing.steps),
         )
-    section.raw["subjects"][case.subject] = {name: timing.record() for name, timing in timings.items()}
+    section.raw["subjects"][series.subject] = {name: timing.record() for name, timing in timings.items()}
 
 
 def _note(name: str, aggregate: str, rows: int) -> str:
     if name in ("polars", "pandas"):
-        return rivals.LESS.get(aggregate, "")
+        return libraries.LESS.get(aggregate, "")
     return f"over {rows:,} rows, once" if name == "duckdb" else ""

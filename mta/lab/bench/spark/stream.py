@@ -18,8 +18,15 @@ from rich.console import Console
 
 from mta.lab.bench.report import Section
 from mta.lab.bench.spark import jobs
-from mta.lab.bench.spark.stream_files import MILLISECONDS, ROWS_A_KEY, write_hot, write_keys
-from mta.lab.bench.spark.stream_runs import Batch, Streams, WriteFile
+from mta.lab.bench.spark.stream_runs import (
+    MILLISECONDS,
+    ROWS_A_KEY,
+    Batch,
+    StreamPlayer,
+    WriteFile,
+    write_hot,
+    write_keys,
+)
 from mta.lab.harness import Setting, run_benchmark
 
 #: Rows of a micro-batch of the hot key, and of the window when the stream ends.
@@ -73,9 +80,9 @@ class _Bench:
     def __init__(self, spark: Any, directory: Path) -> None:
         self._spark, self._directory = spark, directory
 
-    def _streams(self, setting: Setting, partitions: int) -> Streams:
+    def _streams(self, setting: Setting, partitions: int) -> StreamPlayer:
         self._spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
-        return Streams(self._spark, self._directory, setting.say)
+        return StreamPlayer(self._spark, self._directory, setting.say)
 
     def depth(self, setting: Setting) -> Section:
         """One key, whose window grows to its whole size and then slides."""
@@ -184,7 +191,7 @@ class _Bench:
         return section
 
     def _of_known(
-        self, setting: Setting, streams: Streams, section: Section, keys: int, come: int
+        self, setting: Setting, streams: StreamPlayer, section: Section, keys: int, come: int
     ) -> dict[str, float]:
         rng = np.random.default_rng(keys)
         measured = min(_measured(setting), MEASURED if come <= AT_ONCE else 2)

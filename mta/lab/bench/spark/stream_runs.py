@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from mta.lab.bench.spark import jobs
 from mta.lab.processes import forget_peaks, peaks_of_children
+from mta.monoids.base import Array
 from spark_integration.rolling import rolling
+
+#: Rows of each key in a file.
+ROWS_A_KEY = 3
+
+#: Milliseconds of a file; the rows of the next one come after all of it.
+MILLISECONDS = 10_000_000
+
+#: Not at the epoch, where Spark's watermark begins.
+_FIRST = 86_400_000
 
 #: Writes a file of this number.
 WriteFile = Callable[[Path, int], None]
@@ -18,7 +33,7 @@ WriteFile = Callable[[Path, int], None]
 
 @dataclass
 class Batch:
-    """What Spark told of a micro-batch."""
+    """The figures of Spark on a micro-batch."""
 
     seconds: float
     counts: dict[str, float]
@@ -49,7 +64,9 @@ class Played:
         return statistics.median(batch.traffic for batch in self.last(count))
 
 
-class Streams:
+class StreamPlayer:
+    """Runs streams over files in one Spark, one after the other."""
+
     def __init__(self, spark: Any, directory: Path, say: Callable[[str], None]) -> None:
         self._spark, self._directory, self._say = spark, directory, say
 
@@ -103,3 +120,29 @@ def nothing(_key: Any, frames: Any, state: Any) -> Any:
         pass
     state.update((0.0,))
     return iter(())
+
+
+# -- files ------------------------------------------------------------------------------------------------
+
+
+def write_hot(path: Path, number: int, rows: int) -> None:
+    """A row a millisecond, of one key, in no order."""
+    ids = np.arange(number * rows, (number + 1) * rows)
+    _write(path, number, np.zeros(rows, dtype=np.int64), ids)
+
+
+def write_keys(path: Path, number: int, keys: Array, *, hot: int = 0) -> None:
+    """Three rows of each of some keys, and so many of key 0."""
+    ids = np.concatenate([np.repeat(keys, ROWS_A_KEY), np.zeros(hot, dtype=np.int64)])
+    times = number * MILLISECONDS + np.arange(len(ids)) * MILLISECONDS // max(1, len(ids))
+    np.random.default_rng(number).shuffle(ids)
+    _write(path, number, ids, times)
+
+
+def _write(path: Path, number: int, keys: Array, milliseconds: Array) -> None:
+    rng = np.random.default_rng(number)
+    order = rng.permutation(len(keys))
+    times = pa.array((milliseconds[order] + _FIRST) * 1000, pa.timestamp("us", "UTC"))
+    table = pa.table({"k": keys[order], "ts": times, "x": rng.random(len(keys))})
+    pq.write_table(table, path)
+    os.utime(path, (1_000_000_000 + number,) * 2)

@@ -1,4 +1,4 @@
-"""Table 3 of the DABA paper: the window from which on an algorithm is faster than recalculation."""
+"""Table 3 of the DABA paper: the smallest window over which an algorithm is faster than recalculation."""
 
 from __future__ import annotations
 
@@ -119,14 +119,14 @@ def _both(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[floa
 
 
 def _seen(at: Found, there: Sequence[str], most: int) -> str:
-    told = []
+    text = []
     for operator in there:
         sizes = ", ".join(
             f"{CONTENDERS[name].title} {'never' if (size := at[operator, name]) is None else round(size)}"
             for name in (*WHO, "amta")
         )
-        told.append(f"{OPERATORS[operator].title}: {sizes}")
-    return f"{'; '.join(told)}. Never is: not up to {most:,}."
+        text.append(f"{OPERATORS[operator].title}: {sizes}")
+    return f"{'; '.join(text)}. Never is: not up to {most:,}."
 
 
 def _compared(at: Found, there: Sequence[str]) -> list[Compared]:

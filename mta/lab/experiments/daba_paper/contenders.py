@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 from mta import AmortizedMTA
 from mta.baselines import (
@@ -14,16 +14,9 @@ from mta.baselines import (
     Recalculate,
     TwoStacks,
 )
+from mta.lab.experiments.contender import Contender
 from mta.lab.experiments.operators import OPERATORS
 from mta.lab.turns import RecomputedWindow, Rounds
-
-
-class Contender(NamedTuple):
-    title: str
-    kind: Callable[..., Any]
-    #: whether every round costs about the same
-    steady: bool = False
-
 
 CONTENDERS = {
     "recalc": Contender("Recalculate", Recalculate, steady=True),

@@ -62,13 +62,13 @@ def series_of(points: Sequence[Row], operators: Sequence[str], cut: str) -> list
     there = [name for name in operators if any(point["operator"] == name for point in points)]
     if not there:
         return []
-    told = []
+    text = []
     for name in there:
         longest = {
             who: max(p["longest_ns"] for p in points if (p["operator"], p["contender"]) == (name, who))
             for who in dict.fromkeys(p["contender"] for p in points)
         }
-        told.append(
+        text.append(
             f"{OPERATORS[name].title}, the longest: "
             + ", ".join(f"{CONTENDERS[who].title} {value / 1000:,.0f} µs" for who, value in longest.items())
         )
@@ -77,7 +77,7 @@ def series_of(points: Sequence[Row], operators: Sequence[str], cut: str) -> list
             "series",
             "Latency over the rounds (figure 13, top)",
             lambda figure: _series(figure, points, there),
-            f"The line is the median and dots are the longest of some rounds. {'; '.join(told)}.",
+            f"The line is the median and dots are the longest of some rounds. {'; '.join(text)}.",
             (),
             f"The line is the median of {points[1]['round'] - points[0]['round']:,} rounds, and a dot the "
             f"longest of them. {cut}",
@@ -133,23 +133,23 @@ def _seen(at: Summaries, there: Sequence[str], who: Sequence[str]) -> str:
         for each in dict.fromkeys(least)
     }
     fastest = "; ".join(f"{CONTENDERS[each].title} for {', '.join(names)}" for each, names in won.items())
-    told = "; ".join(
+    text = "; ".join(
         f"{CONTENDERS[each].title} {row['mean_ns']:,.0f} ± {row['deviation_ns']:,.0f} ns, "
         f"99.9 % {row['p999_ns'] / 1000:,.1f} µs, maximum {row['max_ns'] / 1000:,.0f} µs"
         for each in who
         for row in (at[there[0], each],)
     )
-    return f"The lowest mean has {fastest}. {OPERATORS[there[0]].title}: {told}."
+    return f"The lowest mean has {fastest}. {OPERATORS[there[0]].title}: {text}."
 
 
 def _combines(at: Summaries, name: str, who: Sequence[str]) -> str:
-    told = "; ".join(
+    text = "; ".join(
         f"{CONTENDERS[each].title} {row['combines_mean']:.2f} and {row['combines_max']:,}"
         for each in who
         for row in (at[name, each],)
     )
     return (
-        f"Combines of a round, counted, on average and at most: {told}. A longest round has what Python and "
+        f"Combines of a round, counted, on average and at most: {text}. A longest round has what Python and "
         "the system do meanwhile in it, too, such as collecting garbage; the counts have not."
     )
 

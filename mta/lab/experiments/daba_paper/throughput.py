@@ -72,13 +72,13 @@ def _exhibit(operator: str, rows: Sequence[Row]) -> Exhibit:
     title = OPERATORS[operator].title
     others = [name for name in CONTENDERS if (name, last) in rate]
     order = sorted(others, key=lambda name: -rate[name, last])
-    told = ", ".join(f"{CONTENDERS[name].title}: {rate[name, last]:.3g}" for name in order)
+    text = ", ".join(f"{CONTENDERS[name].title}: {rate[name, last]:.3g}" for name in order)
     slower = [size for size in sizes if rate["amta", size] < rate["daba", size]]
     return Exhibit(
         operator,
         f"Throughput of {title}, by the size of the window (figure 13, bottom)",
         lambda figure: plots.lines(figure, series, x="window size", y="million elements a second"),
-        f"Million elements a second at {plots.many(last)}: {told}. Amortized MTA is slower than DABA at "
+        f"Million elements a second at {plots.many(last)}: {text}. Amortized MTA is slower than DABA at "
         f"{', '.join(map(plots.many, slower)) or 'no size'}.",
         [
             Compared(f"{CONTENDERS[name].title} / DABA at {plots.many(last)}", _ratio(rate, name, last), None)

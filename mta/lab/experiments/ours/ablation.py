@@ -14,8 +14,8 @@ import numpy as np
 from mta import AmortizedMTA, monoids, policies
 from mta.lab.contents import contents, discarded
 from mta.lab.experiments import plots
+from mta.lab.experiments.contender import store_of
 from mta.lab.experiments.experiment import Case, Compared, Exhibit, Experiment, Record, Row, Scale, Tell
-from mta.lab.experiments.paper.contenders import store_of
 from mta.lab.turns import timed
 from mta.monoids.base import Array, Monoid
 from stores import LatencyStore, Store
@@ -188,21 +188,21 @@ def _pages(rows: Sequence[Row]) -> list[Exhibit]:
         best = {
             where: min(points, key=lambda point: point[1])[0] for where, points in series.items() if points
         }
-        told = ", ".join(f"{where}: {plots.many(size)}" for where, size in best.items())
+        text = ", ".join(f"{where}: {plots.many(size)}" for where, size in best.items())
         found.append(
             Exhibit(
                 what.removesuffix("_ns"), f"{title}, by the size of a page", _lines(series, "µs"),
-                f"The fastest size of a page: {told}.", _compared(rows, what), cut,
+                f"The fastest size of a page: {text}.", _compared(rows, what), cut,
             )
         )  # fmt: skip
     stored = _by_page(rows, "bytes", 1)
     entries = {row["page_size"]: row["entries"] for row in rows if "entries" in row}
-    told = "; ".join(f"pages of {plots.many(size)}: {entries[size]:.2f}" for size in sorted(entries)[::5])
+    text = "; ".join(f"pages of {plots.many(size)}: {entries[size]:.2f}" for size in sorted(entries)[::5])
     found.append(
         Exhibit(
             "stored", "Bytes in the store for an element, by the size of a page",
             _lines(stored, "bytes an element"),
-            f"Entries in the store for an element of the window: {told}.", (), cut,
+            f"Entries in the store for an element of the window: {text}.", (), cut,
         )
     )  # fmt: skip
     return found
@@ -247,7 +247,7 @@ def _variants(slug: str, title: str, rows: Sequence[Row]) -> Exhibit:
         for other in others:
             ratios[f"{name.replace(chr(10), ' ')}: {other} / {first}"] = group[other] / group[first]
     ends = [pick(ratios, key=lambda name: ratios[name]) for pick in (max, min)]
-    told = ", and at least ".join(f"{ratios[name]:.2f} times as long ({name})" for name in ends)
+    text = ", and at least ".join(f"{ratios[name]:.2f} times as long ({name})" for name in ends)
     stored = ", ".join(
         f"{row['where']}, {row['variant']} {row['bytes']:.1f}" for row in rows if "bytes" in row
     )
@@ -257,7 +257,7 @@ def _variants(slug: str, title: str, rows: Sequence[Row]) -> Exhibit:
         axes.tick_params(axis="x", labelsize=6.5)
 
     return Exhibit(
-        slug, title, draw, f"At most {told}. Bytes in the store for an element: {stored}.",
+        slug, title, draw, f"At most {text}. Bytes in the store for an element: {stored}.",
         [Compared(name, ratio, None) for name, ratio in ratios.items()],
         f"Max over a time window of {plots.many(rows[0]['window'])}; the median of {TIMES}.",
     )  # fmt: skip

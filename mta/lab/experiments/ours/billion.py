@@ -45,7 +45,7 @@ class Billion(Experiment):
     def measure(self, case: Case, tell: Tell) -> list[Row]:
         with tempfile.TemporaryDirectory(prefix="mta-billion-", ignore_cleanup_errors=True) as directory:
             try:
-                run = Run(directory, case)
+                run = LargeWindow(directory, case)
             except StoreConfigError as error:
                 tell({"left out": str(error)})
                 return []
@@ -105,7 +105,7 @@ class Billion(Experiment):
 EXPERIMENT = Billion()
 
 
-class Run:
+class LargeWindow:
     """A window in a directory, and how far it has come. Its elements are the same numbers again and again."""
 
     def __init__(self, directory: str, case: Case) -> None:
@@ -227,23 +227,23 @@ def _size(entry: os.DirEntry[str]) -> int:
 
 
 def _seen(rows: Sequence[Row]) -> str:
-    told = [_seen_of([row for row in rows if row["direct"] == direct]) for direct in (False, True)]
-    return f"{told[0]} Written past the page cache: {told[1]}" if told[1] else told[0]
+    text = [_seen_of([row for row in rows if row["direct"] == direct]) for direct in (False, True)]
+    return f"{text[0]} Written past the page cache: {text[1]}" if text[1] else text[0]
 
 
 def _seen_of(rows: Sequence[Row]) -> str:
     if not rows:
         return ""
-    told = []
+    text = []
     for phase, title in PHASES.items():
         parts = [row["rate"] / 1e6 for row in rows if row["phase"] == phase]
         if parts:
             mean = len(parts) / sum(1 / rate for rate in parts)
-            told.append(f"{title} at {mean:.3g} million rows a second ({min(parts):.3g} to {max(parts):.3g})")
+            text.append(f"{title} at {mean:.3g} million rows a second ({min(parts):.3g} to {max(parts):.3g})")
     peak = max((row["peak_bytes"] for row in rows if "peak_bytes" in row), default=0)
     ending = ", ".join(f"{row['phase']} {1000 * row['seconds']:.2g} ms" for row in rows if "seconds" in row)
     return (
-        f"{'; '.join(told)}. The process took {peak / 1e6:.0f} MB at most. In the end: {ending or 'nothing'}."
+        f"{'; '.join(text)}. The process took {peak / 1e6:.0f} MB at most. In the end: {ending or 'nothing'}."
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from mta import AmortizedMTA, LogMTA, monoids, policies
 from mta.baselines import SubtractOnEvict
-from mta.lab.bench.engine import rivals
+from mta.lab import libraries
 from mta.lab.experiments import plots
 from mta.lab.experiments.experiment import Case, Exhibit, Experiment, Record, Row, Scale, Tell
 from mta.monoids.base import Array, Monoid
@@ -28,7 +28,7 @@ AGGREGATES: dict[str, Callable[[], Monoid]] = {"Sum": monoids.Sum, "SampleStdDev
 Rolling = Callable[[str, Array, int], Array]
 
 
-class Contender(NamedTuple):
+class Method(NamedTuple):
     title: str
     rolling: Rolling
 
@@ -44,20 +44,20 @@ def _window(kind: Callable[..., Any], *, push: bool = False) -> Rolling:
     return rolling
 
 
-def _frame(make: Callable[..., rivals.Rolling]) -> Rolling:
+def _frame(make: Callable[..., libraries.Rolling]) -> Rolling:
     def rolling(aggregate: str, values: Array, size: int) -> Array:
         return np.asarray(make(aggregate, np.arange(len(values)), values, size, True)(), dtype=float)
 
     return rolling
 
 
-CONTENDERS = {
-    "slide": Contender("Amortized MTA, slide", _window(AmortizedMTA)),
-    "push": Contender("Log MTA, push", _window(LogMTA, push=True)),
-    "subtract": Contender("Subtract-on-Evict", _window(SubtractOnEvict, push=True)),
-    "polars": Contender("polars", _frame(rivals.polars)),
-    "pandas": Contender("pandas", _frame(rivals.pandas)),
-    "duckdb": Contender("DuckDB", _frame(rivals.duckdb)),
+METHODS = {
+    "slide": Method("Amortized MTA, slide", _window(AmortizedMTA)),
+    "push": Method("Log MTA, push", _window(LogMTA, push=True)),
+    "subtract": Method("Subtract-on-Evict", _window(SubtractOnEvict, push=True)),
+    "polars": Method("polars", _frame(libraries.polars)),
+    "pandas": Method("pandas", _frame(libraries.pandas)),
+    "duckdb": Method("DuckDB", _frame(libraries.duckdb)),
 }
 
 
@@ -76,10 +76,10 @@ class Drift(Experiment):
             values = np.random.default_rng(6).normal(20.0, 5.0, LENGTH * size)
             values[SPIKE * size] = height
             exact = exact_rolling(aggregate, values, size)
-            for name, contender in CONTENDERS.items():
+            for name, method in METHODS.items():
                 try:
-                    found = contender.rolling(aggregate, values, size)
-                except rivals.Missing:
+                    found = method.rolling(aggregate, values, size)
+                except libraries.Missing:
                     continue
                 rows += _rows(name, height, size, errors(found[size - 1 :], exact))
         return rows
@@ -144,7 +144,7 @@ def _rows(name: str, height: float, size: int, wrong: Array) -> list[Row]:
 def _exhibits(aggregate: str, rows: Sequence[Row]) -> list[Exhibit]:
     who = list(dict.fromkeys(row["contender"] for row in rows))
     after = {
-        CONTENDERS[name].title: [
+        METHODS[name].title: [
             (row["height"], max(row["after"], LEAST))
             for row in rows
             if row["contender"] == name and "after" in row
@@ -152,7 +152,7 @@ def _exhibits(aggregate: str, rows: Sequence[Row]) -> list[Exhibit]:
         for name in who
     }
     lines = {
-        CONTENDERS[name].title: [
+        METHODS[name].title: [
             (row["row"], max(row["error"], LEAST))
             for row in rows
             if row["contender"] == name and "row" in row
@@ -186,19 +186,19 @@ def _exhibits(aggregate: str, rows: Sequence[Row]) -> list[Exhibit]:
 
 
 def _seen(after: dict[str, list[tuple[float, float]]]) -> str:
-    told = []
+    text = []
     for title, points in after.items():
         height, worst = max(points, key=lambda point: (point[1], -point[0]))
-        told.append(f"{title} {worst:.0e} (after {height:.0e})")
+        text.append(f"{title} {worst:.0e} (after {height:.0e})")
     worst_of = {title: max(error for _, error in points) for title, points in after.items()}
     least = [title for title, worst in worst_of.items() if worst == min(worst_of.values())]
     return (
-        f"The largest relative errors after a spike has left: {', '.join(told)}. "
+        f"The largest relative errors after a spike has left: {', '.join(text)}. "
         f"The most exact: {' and '.join(least)}."
     )
 
 
 def _before(rows: Sequence[Row], who: Sequence[str]) -> str:
     at = {row["contender"]: row for row in rows if "before" in row and row["height"] == SHOWN}
-    told = ", ".join(f"{CONTENDERS[name].title} {at[name]['before']:.0e}" for name in who if name in at)
-    return f"Before it they are at most: {told}."
+    text = ", ".join(f"{METHODS[name].title} {at[name]['before']:.0e}" for name in who if name in at)
+    return f"Before it they are at most: {text}."

@@ -129,26 +129,26 @@ def _recovered(source: str, who: str, url: str, rows: int, upto: int, values: Ar
     seconds = time.perf_counter() - began
     if done.returncode:
         raise RuntimeError(f"no answer after the crash: {done.stderr.strip().splitlines()[-1:]}")
-    told = json.loads(done.stdout)
+    found = json.loads(done.stdout)
     expected = float(values[upto - rows : upto].max())
-    if told.pop("answer") != expected:
+    if found.pop("answer") != expected:
         raise AssertionError(f"the answer after the crash is not {expected}")
-    return {"upto": upto, "with_start": seconds, **told}
+    return {"upto": upto, "with_start": seconds, **found}
 
 
 def _seen(medians: dict[tuple[str, int], float], measured: Sequence[Row]) -> str:
     least, most = min(row["rows"] for row in measured), max(row["rows"] for row in measured)
-    told = []
+    text = []
     for who, title in WHO.items():
         sizes = [rows for each, rows in medians if each == who]
         if sizes:
             small, large = min(sizes), max(sizes)
-            told.append(
+            text.append(
                 f"{title} {1000 * medians[who, small]:,.3g} ms with {plots.many(small)} rows and "
                 f"{1000 * medians[who, large]:,.3g} ms with {plots.many(large)}"
             )
     starts = [row["with_start"] - row["seconds"] for row in measured]
     return (
-        f"From {plots.many(least)} to {plots.many(most)} rows: {'; '.join(told)}. The start of the process "
+        f"From {plots.many(least)} to {plots.many(most)} rows: {'; '.join(text)}. The start of the process "
         f"and its imports come before that, and take {np.median(starts):.2g} s."
     )

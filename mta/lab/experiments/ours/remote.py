@@ -133,7 +133,7 @@ def _measured(slides: dict[tuple[float, str], Slide], repetitions: int, window: 
 
 
 def _seen(rows: Sequence[Row]) -> str:
-    told = []
+    text = []
     for batch in dict.fromkeys(row["batch"] for row in rows):
         at: dict[tuple[float, str], Any] = {
             (row["delay_ms"], row["ahead"]): row for row in rows if row["batch"] == batch
@@ -145,5 +145,5 @@ def _seen(rows: Sequence[Row]) -> str:
             for delay, ahead in at
             if delay and ahead == "read ahead"
         ]
-        told.append(f"with batches of {plots.many(batch)} rows {', '.join(speeds)}")
-    return f"The speed that is left, of that at no distance: {'; '.join(told)}."
+        text.append(f"with batches of {plots.many(batch)} rows {', '.join(speeds)}")
+    return f"The speed that is left, of that at no distance: {'; '.join(text)}."

@@ -12,8 +12,9 @@ import numpy as np
 
 from mta import monoids, policies
 from mta.lab.experiments import plots
+from mta.lab.experiments.contender import store_of
 from mta.lab.experiments.experiment import Case, Compared, Exhibit, Experiment, Record, Row, Scale, Tell
-from mta.lab.experiments.paper.contenders import CONTENDERS, PAPERS, store_of, window_of
+from mta.lab.experiments.paper.contenders import CONTENDERS, PAPERS, window_of
 from mta.lab.turns import ElementSource, Turn, push_in_turns, pushes_of
 from mta.monoids.base import Array, Monoid
 

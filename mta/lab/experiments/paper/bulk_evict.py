@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from mta.lab.experiments import plots
+from mta.lab.experiments.contender import store_of
 from mta.lab.experiments.experiment import Case, Compared, Exhibit, Experiment, Record, Row, Scale, Tell
-from mta.lab.experiments.paper.contenders import CONTENDERS, PAPERS, monoid, policy, store_of, window_of
+from mta.lab.experiments.paper.contenders import CONTENDERS, PAPERS, monoid, policy, window_of
 from mta.lab.turns import timed
 
 #: Elements in the window, as a power of two, and every how many powers there is an eviction.
@@ -187,10 +188,10 @@ def _compared(series: Series) -> list[Compared]:
 
 def _where_daba_is_slower(series: Series) -> str:
     daba = dict(series["DABA, cached"])
-    told = []
+    text = []
     for title, points in series.items():
         if "MTA" in title:
             faster = [evicted for evicted, value in points if value < daba[evicted]]
             where = f"from {faster[0]:,.0f} evicted on" if faster else "nowhere"
-            told.append(f"{title} {where}")
-    return f"Faster than DABA: {'; '.join(told)}."
+            text.append(f"{title} {where}")
+    return f"Faster than DABA: {'; '.join(text)}."

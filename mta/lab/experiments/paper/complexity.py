@@ -10,11 +10,11 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from mta.lab.experiments import plots
+from mta.lab.experiments.contender import Contender
 from mta.lab.experiments.experiment import Case, Compared, Exhibit, Experiment, Record, Row, Scale, Tell
 from mta.lab.experiments.paper.contenders import (
     CONTENDERS,
     PAPER_PAGE,
-    Contender,
     Element,
     combine,
     monoid,
@@ -243,8 +243,8 @@ def _exhibit(rows: Sequence[Row], what: str, title: str, y: str, more: str) -> E
 def _seen(series: dict[str, list[tuple[float, float]]]) -> str:
     largest = min(max(x for x, _ in points) for points in series.values())
     at = {title: dict(points).get(largest) for title, points in series.items()}
-    told = "; ".join(f"{title}: {plots.many(value)}" for title, value in at.items() if value is not None)
-    return f"At {plots.many(largest)}: {told}."
+    text = "; ".join(f"{title}: {plots.many(value)}" for title, value in at.items() if value is not None)
+    return f"At {plots.many(largest)}: {text}."
 
 
 def _growth(what: str, series: dict[str, list[tuple[float, float]]]) -> list[Compared]:

@@ -9,8 +9,9 @@ from contextlib import ExitStack
 from typing import Any
 
 from mta.lab.experiments import plots
+from mta.lab.experiments.contender import store_of
 from mta.lab.experiments.experiment import Case, Compared, Exhibit, Experiment, Record, Row, Scale, Tell
-from mta.lab.experiments.paper.contenders import CONTENDERS, PAPERS, monoid, policy, store_of, window_of
+from mta.lab.experiments.paper.contenders import CONTENDERS, PAPERS, monoid, policy, window_of
 from mta.lab.turns import SameElement, Turn, push_in_turns, pushes_of
 
 SIZES, QUICK_SIZES = tuple(1 << k for k in range(0, 21, 2)), (1, 1 << 6, 1 << 9)
@@ -98,12 +99,12 @@ def _seen(at: Times, sizes: Sequence[int]) -> str:
     """From which size on Amortized MTA is the fastest, and what each comes to at the largest."""
     last = sizes[-1]
     faster = [size for size in sizes if at["amta", size] <= at["daba", size]]
-    told = "; ".join(f"{CONTENDERS[name].title}: {plots.many(at[name, last] / 1000)} µs" for name in PAPERS)
+    text = "; ".join(f"{CONTENDERS[name].title}: {plots.many(at[name, last] / 1000)} µs" for name in PAPERS)
     where = f"at {', '.join(map(plots.many, faster))}" if faster else "at no size"
     beyond = next((size for size in sizes if at["naive", size] > at["amta", size]), None)
     naive = "never slower" if beyond is None else f"slower from {plots.many(beyond)} on"
     return (
-        f"At {plots.many(last)}: {told}. Amortized MTA in memory is as fast as cached DABA or faster "
+        f"At {plots.many(last)}: {text}. Amortized MTA in memory is as fast as cached DABA or faster "
         f"{where}; Naive is {naive} than it."
     )
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 from mta import AmortizedMTA, LogMTA, monoids, policies
 from mta.baselines import DABA, ReactiveAggregator, Recalculate
 from mta.lab.contents import discarded
-from mta.lab.servers import redis_server
+from mta.lab.experiments.contender import Contender
 from mta.monoids.base import Monoid
-from stores import Store, open_store
+from stores import Store
 
 #: An element or partial result of listing 2: count, and the size that the window may have.
 Element = tuple[int, int]
@@ -41,20 +40,6 @@ def policy() -> policies.Policy:
     return policies.While(too_long, name="maxSize")
 
 
-class Contender(NamedTuple):
-    title: str
-    #: an algorithm of `mta` or of `mta.baselines`
-    kind: Callable[..., Any]
-    #: its store: "", "redis" or "rocksdb"
-    store: str = ""
-    #: whether every push costs about the same
-    steady: bool = False
-
-    @property
-    def is_mta(self) -> bool:
-        return self.kind in (AmortizedMTA, LogMTA)
-
-
 def naive(monoid: Monoid, policy: policies.Policy | None = None) -> Recalculate:
     return Recalculate(monoid, policy)
 
@@ -81,22 +66,6 @@ CONTENDERS = {
 
 #: Those of the paper's figures 6 and 7 and of its table 2.
 PAPERS = ("naive", "daba", "lmta", "amta", "lmta-redis", "amta-redis")
-
-
-@contextmanager
-def store_of(kind: str) -> Iterator[Store | None]:
-    """A store of the run's own: "redis" starts a server; "" is none."""
-    if not kind:
-        yield None
-    elif kind == "redis":
-        with redis_server() as url, open_store(url) as store:
-            yield store
-    else:
-        with (
-            tempfile.TemporaryDirectory(prefix="mta-") as directory,
-            open_store(f"{kind}://{directory}") as s,
-        ):
-            yield s
 
 
 @contextmanager

@@ -11,8 +11,9 @@ import numpy as np
 
 from mta import monoids, policies
 from mta.lab.experiments import plots
+from mta.lab.experiments.contender import store_of
 from mta.lab.experiments.experiment import Case, Compared, Exhibit, Experiment, Record, Row, Scale, Tell
-from mta.lab.experiments.paper.contenders import CONTENDERS, store_of, window_of
+from mta.lab.experiments.paper.contenders import CONTENDERS, window_of
 from mta.lab.turns import SameElement, Turn, push_in_turns
 
 SIZE, QUICK_SIZE = 1 << 15, 1 << 8

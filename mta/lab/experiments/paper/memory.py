@@ -15,8 +15,9 @@ import numpy as np
 
 from mta import monoids, policies
 from mta.lab.experiments import plots
+from mta.lab.experiments.contender import store_of
 from mta.lab.experiments.experiment import Case, Compared, Exhibit, Experiment, Record, Row, Scale, Tell
-from mta.lab.experiments.paper.contenders import CONTENDERS, monoid, policy, store_of, window_of
+from mta.lab.experiments.paper.contenders import CONTENDERS, monoid, policy, window_of
 from mta.lab.machine import machine
 from mta.lab.own_process import FINISHED, TOO_SLOW
 from mta.window import MonoidTreeAggregator
@@ -181,7 +182,7 @@ def _peaks(rows: Sequence[Row]) -> list[Exhibit]:
     }
     peaks = {(row["contender"], row["numbers"]): row["peak_bytes"] for row in rows}
     most = max((numbers for name, numbers in peaks if name == "daba"), default=None)
-    told = "; ".join(
+    text = "; ".join(
         f"{title} {min(points)[1]:,.0f} MiB with {plots.many(min(points)[0])} and "
         f"{max(points)[1]:,.0f} MiB with {plots.many(max(points)[0])}"
         for title, points in series.items()
@@ -194,7 +195,7 @@ def _peaks(rows: Sequence[Row]) -> list[Exhibit]:
             lambda figure: plots.lines(
                 figure, series, x="doubles in the window", y="MiB resident at the peak"
             ),
-            f"At the peak, with Python and all libraries: {told}.",
+            f"At the peak, with Python and all libraries: {text}.",
             [
                 Compared(
                     f"{plots.many(most)} doubles: cached DABA / {CONTENDERS[name].title}",
@@ -226,7 +227,7 @@ def _line(rows: Sequence[Row], name: str) -> list[tuple[float, float]]:
 
 
 def _seen(rows: Sequence[Row], enough: dict[str, int | None]) -> str:
-    told = "; ".join(
+    text = "; ".join(
         f"{CONTENDERS[name].title} {_need([row for row in rows if row['contender'] == name], limit)}"
         for name, limit in enough.items()
         if any(row["contender"] == name for row in rows)
@@ -237,7 +238,7 @@ def _seen(rows: Sequence[Row], enough: dict[str, int | None]) -> str:
         if (some := [row for row in rows if row["contender"] == name and row["ended"] == "capacity"])
     )
     return (
-        f"{plots.many(rows[0]['capacity'])} elements need at least: {told}. The largest resident memory of "
+        f"{plots.many(rows[0]['capacity'])} elements need at least: {text}. The largest resident memory of "
         f"a run that reached them: {peaks or 'none did'}."
     )
 

@@ -40,7 +40,7 @@ def throughput(rows: Sequence[Row]) -> Exhibit | None:
 
 def logarithmic(rows: Sequence[Row]) -> Exhibit | None:
     series = _series(rows)
-    told = []
+    text = []
     for title, points in list(series.items()):
         xs, ys = np.log2([x for x, _ in points]), np.array([y for _, y in points])
         if len(points) < 3:
@@ -49,7 +49,7 @@ def logarithmic(rows: Sequence[Row]) -> Exhibit | None:
         spread = float(((ys - ys.mean()) ** 2).sum())
         off = float(((start + slope * xs - ys) ** 2).sum())
         series[f"{title}{plots.FIT}"] = [(2.0**x, max(float(start + slope * x), 1e-3)) for x in xs]
-        told.append(
+        text.append(
             f"{title}: {start:.2f} µs and {slope:.2f} µs more for each doubling, "
             f"R² {1 - off / spread if spread else 1:.2f}"
         )
@@ -60,7 +60,7 @@ def logarithmic(rows: Sequence[Row]) -> Exhibit | None:
 
     return Exhibit(
         "figure-7", "Cost of a change by the size of the window: a straight line is a logarithm (figure 7)",
-        draw, f"{'; '.join(told) or 'Too few sizes for a fit'}.", (),
+        draw, f"{'; '.join(text) or 'Too few sizes for a fit'}.", (),
         f"Sizes to {plots.many(last)}; the paper has 2^23. {CUT}",
     )  # fmt: skip
 
@@ -148,7 +148,7 @@ def resident(rows: Sequence[Row]) -> Exhibit | None:
     for row in rows:
         series.setdefault(TITLES[row["contender"]], []).append((row["size"], row["resident"] / 2**20))
     last = max(row["size"] for row in rows)
-    told = ", ".join(
+    text = ", ".join(
         f"{TITLES[who]} {bytes_ / last:,.0f}" for (who, size), bytes_ in grown.items() if size == last
     )
     base, more = grown.get(("iss", last)), grown.get(("ra", last))
@@ -156,7 +156,7 @@ def resident(rows: Sequence[Row]) -> Exhibit | None:
     return Exhibit(
         "figure-12", "Resident memory: Max (figure 12)",
         lambda figure: plots.lines(figure, series, x=SIZE, y="MiB resident"),
-        f"Bytes that an element adds at {plots.many(last)}: {told}. Below that it is Python and NumPy.",
+        f"Bytes that an element adds at {plots.many(last)}: {text}. Below that it is Python and NumPy.",
         [Compared(f"RA / ISS, what {plots.many(last)} elements add", ratio, None)],
         f"Sizes to {plots.many(last)}, each in a process of its own; the paper has 2^12.",
     )  # fmt: skip

@@ -34,7 +34,7 @@ def break_even_points(rows: Sequence[Row]) -> Exhibit | None:
     for operator in there:
         times = {(row["contender"], row["size"]): row["ns"] for row in rows if row["operator"] == operator}
         at[operator] = break_even(times, "ra", "iss"), break_even(times, "ra", "iss", 10.0)
-    told = "; ".join(
+    text = "; ".join(
         f"{OPERATORS[name].title} {_size(even)} and {_size(tenfold)}" for name, (even, tenfold) in at.items()
     )
     compared = []
@@ -47,7 +47,7 @@ def break_even_points(rows: Sequence[Row]) -> Exhibit | None:
     return Exhibit(
         "table-3", "From which window on RA is faster than recalculation, and 10 times (table 3)",
         lambda figure: _sizes(figure, at),
-        f"Windows from which on RA is faster, and ten times as fast: {told}.",
+        f"Windows from which on RA is faster, and ten times as fast: {text}.",
         compared,
         f"Windows to {plots.many(last)}, interpolated between powers of two. Open markers: the paper's. "
         "Recalculation folds with the operator, but reads the size for Count and copies for Collect.",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mta.lab.experiments.experiment import Case, Disagreement, Exhibit, Experiment, Record, Row, Scale, Tell
 from mta.lab.experiments.rivals import figures
-from mta.lab.experiments.rivals.entrants import CONTENDERS, SLOW, SUMS, missing, places_of
+from mta.lab.experiments.rivals.rivals import RIVALS, SLOW, SUMS, directories_of, missing
 from mta.lab.experiments.rivals.values import last_of
 
 QUICK_SIZES = (10**2, 10**3)
@@ -19,42 +19,42 @@ LEAST, QUICK_LEAST, BEYOND = 10**6, 10**4, 10**7
 
 class Rivals(Experiment):
     name = "rivals"
-    told = ("pyspark", "river")
+    reported = ("pyspark", "river")
     adds_up = True  # what was run with an option stays where it is not given
 
     def __init__(self) -> None:
-        self._places: dict[str, Path | None] = {}
+        self._directories: dict[str, Path | None] = {}
 
     def cases(self, scale: Scale, options: argparse.Namespace) -> list[Case]:
-        self._places = places_of(options.swag, options.flink)
-        for why, titles in missing(self._places).items():
+        self._directories = directories_of(options.swag, options.flink)
+        for why, titles in missing(self._directories).items():
             print(f"mta: left out, as {why}: {'; '.join(titles)}", file=sys.stderr)
         least = QUICK_LEAST if scale.quick else LEAST
         return [
             {"contender": name, "window": size, "rows": min(each.rows, max(least, size + min(size, BEYOND)))}
-            for name, each in CONTENDERS.items()
-            if not each.missing(self._places) and not (scale.quick and name in SLOW)
+            for name, each in RIVALS.items()
+            if not each.missing(self._directories) and not (scale.quick and name in SLOW)
             for size in (QUICK_SIZES if scale.quick else each.sizes)
         ]
 
     def title(self, case: Case) -> str:
-        title = CONTENDERS[case["contender"]].title
+        title = RIVALS[case["contender"]].title
         return f"{title}, window {case['window']:,}, {case['rows']:,} rows"
 
     def seconds(self, case: Case, options: argparse.Namespace) -> float:  # noqa: ARG002
         return 300.0
 
     def perform(self, case: Case, seconds: float, tell: Tell) -> Record:
-        """Where something is on this machine is told to the run, and stays out of the results."""
-        place = self._places.get(CONTENDERS[case["contender"]].place)
-        run = case if place is None else {**case, "place": str(place)}
+        """The run gets the directory of the rival; the results do not name it."""
+        directory = self._directories.get(RIVALS[case["contender"]].directory)
+        run = case if directory is None else {**case, "directory": str(directory)}
         return {**super().perform(run, seconds, tell), "case": case}
 
     def measure(self, case: Case, tell: Tell) -> list[Row]:
         name, rows, window = case["contender"], case["rows"], case["window"]
         tell({"rows": rows})
-        places = (Path(case["place"]),) if "place" in case else ()
-        found = CONTENDERS[name].measure(rows, window, *places)
+        directories = (Path(case["directory"]),) if "directory" in case else ()
+        found = RIVALS[name].measure(rows, window, *directories)
         right = last_of(rows, window)
         if name not in SUMS and found["last"] != right:
             raise AssertionError(f"{name} ends with {found['last']}, not with {right}")

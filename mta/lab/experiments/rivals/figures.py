@@ -7,11 +7,11 @@ from typing import Any
 
 from mta.lab.experiments import plots
 from mta.lab.experiments.experiment import Compared, Exhibit, Row
-from mta.lab.experiments.rivals.entrants import CONTENDERS, CPP, OURS_BESIDE_CPP
+from mta.lab.experiments.rivals.rivals import CPP, OURS_BESIDE_CPP, RIVALS
 
 Series = dict[str, list[tuple[float, float]]]
 #: In these figures ours is there by `slide`, as libraries get whole columns too.
-LIBRARIES = tuple(name for name in CONTENDERS if name not in (*CPP, "amta-push"))
+LIBRARIES = tuple(name for name in RIVALS if name not in (*CPP, "amta-push"))
 
 WARM = " Spark and Flink are warm; Flink reads its rows from a CSV file meanwhile."
 
@@ -65,8 +65,8 @@ def _structures(rows: Sequence[Row]) -> list[Exhibit]:
     ]  # fmt: skip
 
 
-def _has(rows: Sequence[Row], place: str) -> bool:
-    return any(CONTENDERS[row["contender"]].place == place for row in rows)
+def _has(rows: Sequence[Row], directory: str) -> bool:
+    return any(RIVALS[row["contender"]].directory == directory for row in rows)
 
 
 def _ns(row: Row) -> float:
@@ -89,7 +89,7 @@ def _series(rows: Sequence[Row], value: Callable[[Row], float | None]) -> Series
     for row in rows:
         found = value(row)
         if found is not None:
-            series.setdefault(CONTENDERS[row["contender"]].title, []).append((row["window"], found))
+            series.setdefault(RIVALS[row["contender"]].title, []).append((row["window"], found))
     return series
 
 
@@ -101,23 +101,23 @@ def _lines(series: Series, y: str) -> Callable[[Any], object]:
 
 
 def _seen(series: Series, unit: str) -> str:
-    told = ", ".join(
+    text = ", ".join(
         f"{title}: {plots.many(value)} {unit} at {size:,}"
         for title, points in series.items()
         for size, value in (max(points),)
     )
-    return f"At the largest window of each: {told}."
+    return f"At the largest window of each: {text}."
 
 
 def _ratios(rows: Sequence[Row], base: str) -> list[Compared]:
     at = {(row["contender"], row["window"]): row["ns"] for row in rows}
     found = []
-    for name, each in CONTENDERS.items():
+    for name, each in RIVALS.items():
         sizes = [window for who, window in at if who == name and (base, window) in at]
         if sizes and name != base:
             size = max(sizes)
             ratio = at[name, size] / at[base, size]
-            found.append(Compared(f"{each.title} / {CONTENDERS[base].title} at {size:,}", ratio, None))
+            found.append(Compared(f"{each.title} / {RIVALS[base].title} at {size:,}", ratio, None))
     return found
 
 
@@ -128,10 +128,10 @@ def _cut(rows: Sequence[Row], wanted: Collection[str]) -> str:
     for name in wanted:
         sizes = [row["window"] for row in rows if row["contender"] == name]
         if sizes and max(sizes) < largest:
-            reached.setdefault(max(sizes), []).append(CONTENDERS[name].title)
+            reached.setdefault(max(sizes), []).append(RIVALS[name].title)
     smaller = "".join(f" To {size:,} only: {'; '.join(names)}." for size, names in sorted(reached.items()))
     there = {row["contender"] for row in rows}
-    left = "; ".join(CONTENDERS[name].title for name in wanted if name not in there)
+    left = "; ".join(RIVALS[name].title for name in wanted if name not in there)
     number = f"{least:,}" if least == most else f"{least:,} to {most:,}"
     return f"Max of each row's window, {number} rows in all, with those that fill it.{smaller}" + (
         f" Not run: {left}." if left else ""

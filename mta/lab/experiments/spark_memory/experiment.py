@@ -39,7 +39,7 @@ DISK = 150
 
 class SparkMemory(Experiment):
     name = "spark-memory"
-    told = ("pyspark", "pyarrow")
+    reported = ("pyspark", "pyarrow")
     adds_up = True
 
     def cases(self, scale: Scale, options: argparse.Namespace) -> list[dict[str, Any]]:

@@ -81,8 +81,8 @@ def run(case: JobCase, limit: float, looked: Callable[[dict[str, Any]], None]) -
         arguments = [json.dumps(asdict(case)), str(directory), redis]
         with started(PROGRAM, arguments, log, ENVIRONMENT, _end) as process:
             found, in_time = _watched(process, directory, limit, looked)
-        told = read_json(directory / PROGRESS) | read_json(directory / RESULT)
-        return _ended(case, told, log.read_text(errors="replace"), found, in_time, limit)
+        said = read_json(directory / PROGRESS) | read_json(directory / RESULT)
+        return _ended(case, said, log.read_text(errors="replace"), found, in_time, limit)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -107,31 +107,31 @@ def _watched(
 
 
 def _ended(
-    case: JobCase, told: dict[str, Any], log: str, found: Peaks, in_time: bool, limit: float
+    case: JobCase, said: dict[str, Any], log: str, found: Peaks, in_time: bool, limit: float
 ) -> JobRun:
-    if "sums" in told:
-        found = found.or_more(Peaks(told["worker"], told["jvm"]))
-        run = JobRun(case, FINISHED, seconds=told["seconds"], sums=told["sums"], metrics=told.get("metrics"))
-        run.rows_a_second = told["rows_out"] / told["seconds"]
+    if "sums" in said:
+        found = found.or_more(Peaks(said["worker"], said["jvm"]))
+        run = JobRun(case, FINISHED, seconds=said["seconds"], sums=said["sums"], metrics=said.get("metrics"))
+        run.rows_a_second = said["rows_out"] / said["seconds"]
         if run.metrics:
             found = found.or_more(Peaks(worker=run.metrics["peak_memory"]))
     else:
-        outcome, reason = (TOO_SLOW, f"not done after {limit:.0f} s") if not in_time else why(case, told, log)
+        outcome, reason = (TOO_SLOW, f"not done after {limit:.0f} s") if not in_time else why(case, said, log)
         run = JobRun(case, outcome, reason)
-        busy = told.get("seconds", 0.0) - told.get("seconds_before", 0.0)
-        run.rows_a_second = told.get("rows_out", 0) / busy if busy > 0 else None
-    run.rows_out = told.get("rows_out", 0)
+        busy = said.get("seconds", 0.0) - said.get("seconds_before", 0.0)
+        run.rows_a_second = said.get("rows_out", 0) / busy if busy > 0 else None
+    run.rows_out = said.get("rows_out", 0)
     run.worker_peak, run.jvm_peak = found
     return run
 
 
-def why(case: JobCase, told: dict[str, Any], log: str) -> tuple[str, str]:
+def why(case: JobCase, said: dict[str, Any], log: str) -> tuple[str, str]:
     """Why a run ended before its job was done."""
-    text = f"{log}\n{told.get('error', '')}"
+    text = f"{log}\n{said.get('error', '')}"
     for outcome, pattern in SIGNS:
         if sign := re.search(pattern, text):
             return outcome, sign[0].strip()
     if case.worker is not None and (sign := re.search(ABORTS, text)):
         return NO_WORKER, f"the worker ended with: {sign[0].strip()}"
-    lines = told.get("error", log).strip().splitlines()
-    return FAILED, lines[0] if told.get("error") and lines else "".join(lines[-1:])
+    lines = said.get("error", log).strip().splitlines()
+    return FAILED, lines[0] if said.get("error") and lines else "".join(lines[-1:])
