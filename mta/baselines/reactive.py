@@ -277,7 +277,7 @@ class ReactiveAggregator(Baseline):
     def _find(self, handle: object) -> int | None:
         """The offset of the element with a handle: by bisection, if handles ascend. None if there is none."""
         if not is_whole(handle):
-            raise TypeError(f"a handle is what insert returned, got {handle!r}")
+            raise TypeError(f"a handle is an int that insert returned, got {handle!r}")
         if not self._ascending:
             return self._search(handle)
         low, high = 0, self._span
