@@ -35,14 +35,14 @@ def check_parts(monoid: object, policy: object, store: object) -> None:
     if policy is not None:
         policy.check(monoid)
     if store is not None and not isinstance(store, Store):
-        raise TypeError(f"store is a Store, such as stores.open_store(url) returns, got {store!r}")
+        raise TypeError(f"store is what stores.open_store(url) returns, got {store!r}")
 
 
 def check_restored(monoid: object, policy: object, store: object, version: object) -> None:
     """The arguments of `restore`. Raises the same errors as `check_parts`."""
     check_parts(monoid, policy, store)
     if store is None:
-        raise TypeError("restore takes the window's Store, such as stores.open_store(url) returns, got None")
+        raise TypeError("restore takes the window's store, what stores.open_store(url) returns, got None")
     if version is not None and not is_whole(version):
         raise TypeError(f"version is the whole number of a checkpoint or None for the last, got {version!r}")
 
