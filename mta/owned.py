@@ -49,7 +49,7 @@ def _refuse_masked(value: Value) -> None:
     """Raises ValueError for an array with a mask, also inside a value: missing values are no elements."""
     if is_masked(value):
         raise ValueError(
-            f"a masked array is no element, got {value!r}: take what is there by compressed() or filled()"
+            f"a masked array is no element, got {value!r}: remove the mask by compressed() or filled()"
         )
     if isinstance(value, dict):
         value = [*value, *value.values()]

@@ -95,7 +95,7 @@ def decode_column(kind: object, parameters: object, raw: memoryview, count: int)
     if narrow is None:
         _whole_numbers(parameters, 0)
         if kind == _TRUTH and count and int(np.frombuffer(raw, dtype=np.uint8).max()) > 1:
-            raise Malformed("a column of bools has a byte that is no bool")
+            raise Malformed("a column of truth values has an entry that is neither true nor false")
         return column
     (least,) = _whole_numbers(parameters, 1)
     if count and not _fits(least + int(column.max())):

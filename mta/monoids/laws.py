@@ -61,7 +61,7 @@ def associative(monoid: Monoid, values: Sequence[Value], close: Close) -> None:
     left = combine(combine(older, middle), younger)
     right = combine(older, combine(middle, younger))
     _same(close, left, right, monoid, "is not associative")
-    _same(close, fold(monoid, states), left, monoid, "depends on how a run is split")
+    _same(close, fold(monoid, states), left, monoid, "depends on the order of combines")
 
 
 def neutral_identity(monoid: Monoid, values: Sequence[Value], close: Close) -> None:
@@ -112,8 +112,8 @@ def columns_agree(monoid: Monoid, values: Sequence[Value], close: Close) -> None
     rows = [monoid.row(value) for value in values]
     prefixes, suffixes = running(monoid, states), running(monoid, states, backwards=True)
 
-    def same(found: Columns, expected: list[State], what: str) -> None:
-        _same(close, monoid.state_list(found), expected, monoid, f"has other {what} in columns")
+    def same(found: Columns, expected: list[State], name: str) -> None:
+        _same(close, monoid.state_list(found), expected, monoid, f"has other {name} in columns")
 
     same(columns, states, "states")
     same(layout.lift(layout.gather_rows(rows)), states, "states of rows")
@@ -121,13 +121,13 @@ def columns_agree(monoid: Monoid, values: Sequence[Value], close: Close) -> None
     same(monoid.prefix_columns(columns), prefixes, "prefixes")
     same(monoid.suffix_columns(columns), suffixes, "suffixes")
     same(monoid.fold_columns(columns), prefixes[-1:], "folds")
-    same(monoid.prefix_columns(monoid.columns_of(suffixes)), running(monoid, suffixes), "prefixes of runs")
+    same(monoid.prefix_columns(monoid.columns_of(suffixes)), running(monoid, suffixes), "prefixes of states")
     same(
         monoid.suffix_columns(monoid.columns_of(prefixes)),
         running(monoid, prefixes, backwards=True),
-        "suffixes of runs",
+        "suffixes of states",
     )
-    same(monoid.fold_columns(monoid.columns_of(suffixes)), [fold(monoid, suffixes)], "folds of runs")
+    same(monoid.fold_columns(monoid.columns_of(suffixes)), [fold(monoid, suffixes)], "folds of states")
     early, late = monoid.columns_of(suffixes), monoid.columns_of(prefixes)
     same(
         monoid.combine_columns(early, late),
@@ -218,5 +218,5 @@ def _column_results(monoid: ColumnarMonoid, columns: Columns) -> list[Result]:
     return [dict(zip(results, row, strict=True)) for row in zip(*parts, strict=True)]
 
 
-def _same(close: Close, found: State, expected: State, monoid: Monoid, what: str) -> None:
-    assert close(found, expected), f"{monoid!r} {what}: {found!r} for {expected!r}"
+def _same(close: Close, found: State, expected: State, monoid: Monoid, fault: str) -> None:
+    assert close(found, expected), f"{monoid!r} {fault}: {found!r} for {expected!r}"

@@ -151,7 +151,7 @@ class UfuncMonoid(ColumnarMonoid):
     def prefix_columns(self, states: Columns) -> Columns:
         (column,) = states
         with quiet():
-            if self._run_fits(column):
+            if self._fold_fits(column):
                 return (settled(self.ufunc.accumulate(column)),)
             if self._adds_words(column):
                 return (running(column),)
@@ -166,13 +166,14 @@ class UfuncMonoid(ColumnarMonoid):
     def fold_columns(self, states: Columns) -> Columns:
         (column,) = states
         with quiet():
-            if self._run_fits(column):
+            if self._fold_fits(column):
                 return (settled(self.ufunc.reduce(column, keepdims=True)),)
             if self._adds_words(column):
                 return (column_of([total(column)]),)
             return (column_of([functools.reduce(self.combine_values, column.tolist())]),)
 
     def _pair_fits(self, a: Array, b: Array) -> bool:
+        """Whether the ufunc itself combines two columns without overflow."""
         if a.dtype.kind in "OV" or b.dtype.kind in "OV" or self._takes_objects():
             return False
         growth = _GROWTH.get(self.ufunc)
@@ -180,13 +181,15 @@ class UfuncMonoid(ColumnarMonoid):
             return True
         return growth[0](_magnitude(a), _magnitude(b)) < _WORD
 
-    def _run_fits(self, column: Array) -> bool:
+    def _fold_fits(self, column: Array) -> bool:
+        """Whether the ufunc itself folds and scans a column without overflow."""
         if column.dtype.kind in "OV" or self._takes_objects():
             return False
         growth = _GROWTH.get(self.ufunc)
         return growth is None or column.dtype.kind != "i" or not len(column) or growth[1](column)
 
     def _adds_words(self, column: Array) -> bool:
+        """Whether sums of the column are computed in two words."""
         return self.ufunc is np.add and column.dtype.kind in "iV" and len(column) > 0
 
     def _takes_objects(self) -> bool:

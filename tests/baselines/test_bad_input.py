@@ -103,7 +103,7 @@ REFUSED: dict[str, Refused] = {
 def window_of_three(label: str) -> Baseline:
     policy = TimeWindow(100) | CountWindow(3)
     if label == "SubtractOnEvict":
-        # Only for what is refused: the greatest has no inverse.
+        # Only refused calls use it: a maximum has no inverse.
         window: Baseline = SubtractOnEvict(Max(), policy, inverse=lambda state: state)
     else:
         window = ALGORITHMS[label](Max(), policy)

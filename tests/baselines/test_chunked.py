@@ -5,7 +5,7 @@ from collections import deque
 
 import pytest
 
-from mta.baselines.chunked import CHUNK, ChunkedArrayQueue
+from mta.baselines.daba import CHUNK, ChunkedArrayQueue
 
 
 def test_against_a_deque() -> None:
@@ -23,8 +23,8 @@ def test_against_a_deque() -> None:
             queue.pop_back()
             model.pop()
         if model:
-            place = chance.randrange(len(model))
-            queue[queue.begin + place] = model[place] = -1
+            index = chance.randrange(len(model))
+            queue[queue.begin + index] = model[index] = -1
         assert list(queue) == list(model)
         assert len(queue) == len(model)
         assert (queue.begin, queue.end) == (first, first + len(model))

@@ -28,7 +28,7 @@ MOVES = st.lists(
 POLICIES = (None, policies.CountWindow(5), policies.TimeWindow(9), policies.TimeWindow(9, closed="both"))
 
 
-class Told:
+class Expected:
     """The window as a plain list of [time, letter, handle], in the order of the window."""
 
     def __init__(self, policy: Any) -> None:
@@ -51,44 +51,44 @@ class Told:
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
 @given(moves=MOVES)
 def test_late_elements_against_a_list(policy: Any, moves: Any) -> None:
-    window, told = ReactiveAggregator(monoids.Concat(), policy, late=True), Told(policy)
-    for number, (what, argument) in enumerate(moves):
+    window, expected = ReactiveAggregator(monoids.Concat(), policy, late=True), Expected(policy)
+    for number, (move, argument) in enumerate(moves):
         letter = chr(ord("a") + number % 26)
-        if what in ("insert", "push", "insert_at", "extend"):
-            told.latest = max(told.latest, argument)
-        if what == "insert":
-            told.held.append((argument, letter, window.insert(letter, argument)))
-        elif what == "push":
+        if move in ("insert", "push", "insert_at", "extend"):
+            expected.latest = max(expected.latest, argument)
+        if move == "insert":
+            expected.held.append((argument, letter, window.insert(letter, argument)))
+        elif move == "push":
             window.push(letter, argument)
-            told.held.append((argument, letter, -1))
-            told.enforce()
-        elif what == "extend":
+            expected.held.append((argument, letter, -1))
+            expected.enforce()
+        elif move == "extend":
             window.extend([letter, letter.upper()], [argument, argument // 2])
-            told.held += [(argument, letter, -1), (argument // 2, letter.upper(), -1)]
-            told.enforce()
-        elif what == "insert_at":
-            place = argument % (len(told.held) + 1)
-            told.held.insert(place, (argument, letter, window.insert_at(place, letter, argument)))
-        elif what == "evict":
-            count = min(argument, len(told.held))
+            expected.held += [(argument, letter, -1), (argument // 2, letter.upper(), -1)]
+            expected.enforce()
+        elif move == "insert_at":
+            index = argument % (len(expected.held) + 1)
+            expected.held.insert(index, (argument, letter, window.insert_at(index, letter, argument)))
+        elif move == "evict":
+            count = min(argument, len(expected.held))
             window.evict(count)
-            del told.held[:count]
-        elif what == "until":
-            kept = [each for each in told.held if each[0] > argument]
-            assert window.evict_until(argument) == len(told.held) - len(kept)
-            told.held = kept
+            del expected.held[:count]
+        elif move == "until":
+            kept = [each for each in expected.held if each[0] > argument]
+            assert window.evict_until(argument) == len(expected.held) - len(kept)
+            expected.held = kept
         else:
-            handles = [each[2] for each in told.held if each[2] >= 0]
+            handles = [each[2] for each in expected.held if each[2] >= 0]
             if handles:
                 handle = handles[argument % len(handles)]
                 window.evict_handle(handle)
-                told.held = [each for each in told.held if each[2] != handle]
-        assert window.query() == "".join(letter for _, letter, _ in told.held)
-        assert len(window) == len(told.held)
-        assert window.oldest == min((time for time, _, _ in told.held), default=None)
+                expected.held = [each for each in expected.held if each[2] != handle]
+        assert window.query() == "".join(letter for _, letter, _ in expected.held)
+        assert len(window) == len(expected.held)
+        assert window.oldest == min((time for time, _, _ in expected.held), default=None)
     window.enforce()
-    told.enforce()
-    assert window.query() == "".join(letter for _, letter, _ in told.held)
+    expected.enforce()
+    assert window.query() == "".join(letter for _, letter, _ in expected.held)
 
 
 def test_slide_gives_each_row_its_own_result() -> None:
@@ -105,22 +105,22 @@ def test_what_is_refused() -> None:
         window.insert_at(0, 1, 5)
     late = ReactiveAggregator(monoids.Sum(), late=True)
     late.insert(1, 5)
-    with pytest.raises(IndexError, match="no place 2 in a window that holds 1"):
+    with pytest.raises(IndexError, match="no index 2 in a window that holds 1"):
         late.insert_at(2, 1, 5)
-    with pytest.raises(TypeError, match="whole number for the place, got True"):
+    with pytest.raises(TypeError, match="whole number as the index, got True"):
         late.insert_at(True, 1, 5)
     with pytest.raises(ValueError, match="policies by count and by time"):
         ReactiveAggregator(monoids.Sum(), policies.While(lambda total, _: total > 5), late=True)
 
 
 def calls(count: int) -> list[tuple[int, float, str]]:
-    """Telephone calls of three days as (second, length, caller), a fifth of them told late."""
+    """Telephone calls of three days as (second, length, caller), of which a fifth comes late."""
     rng = random.Random(7)
-    told = [
+    arrivals = [
         (second := rng.randrange(3 * 86400), second + (rng.randrange(7200) if rng.random() < 0.2 else 0))
         for _ in range(count)
     ]
-    ordered = [second for second, _ in sorted(told, key=lambda each: each[1])]
+    ordered = [second for second, _ in sorted(arrivals, key=lambda each: each[1])]
     return [(second, float(rng.randrange(1, 40)), f"caller {rng.randrange(50)}") for second in ordered]
 
 

@@ -279,20 +279,20 @@ class OutOfTurn(RuleBasedStateMachine):
     @precondition(lambda self: self.handles)
     @rule(data=st.data())
     def evict_anywhere(self, data: Any) -> None:
-        place = data.draw(st.integers(0, len(self.handles) - 1))
-        self.gone.append(self.handles.pop(place))
-        del self.model.held[place]
+        index = data.draw(st.integers(0, len(self.handles) - 1))
+        self.gone.append(self.handles.pop(index))
+        del self.model.held[index]
         self.window.evict_handle(self.gone[-1])
 
     @precondition(lambda self: len(self.handles) > 6)
     @rule(data=st.data())
     def evict_most(self, data: Any) -> None:
         kept = set(data.draw(st.lists(st.sampled_from(self.handles), max_size=6)))
-        for place in range(len(self.handles) - 1, -1, -1):
-            if self.handles[place] not in kept:
-                self.window.evict_handle(self.handles[place])
-                self.gone.append(self.handles.pop(place))
-                del self.model.held[place]
+        for index in range(len(self.handles) - 1, -1, -1):
+            if self.handles[index] not in kept:
+                self.window.evict_handle(self.handles[index])
+                self.gone.append(self.handles.pop(index))
+                del self.model.held[index]
 
     @precondition(lambda self: self.gone)
     @rule(data=st.data())

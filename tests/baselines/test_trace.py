@@ -42,7 +42,7 @@ TWO_STACKS_STATES = {
 
 
 def pointers(picture: str) -> dict[str, int]:
-    return {name: place for place, names in enumerate(picture.split()) for name in names if name != "."}
+    return {name: index for index, names in enumerate(picture.split()) for name in names if name != "."}
 
 
 @pytest.mark.parametrize("cached", [False, True])

@@ -1,4 +1,4 @@
-"""What is no element is refused, one by one and in batches, with what was wrong and where."""
+"""Bad elements are refused, one by one and in batches, with the value and the row in the error."""
 
 import math
 

@@ -67,8 +67,8 @@ def test_nothing_never_starts():
     assert not LongestIncreasingRun.starts_after(run.identity, run.identity)
 
 
-@pytest.mark.parametrize("place", [1, 2, 7, 8, 9, 10])
-def test_states_with_something_missing_are_refused(place):
+@pytest.mark.parametrize("index", [1, 2, 7, 8, 9, 10])
+def test_states_with_something_missing_are_refused(index):
     """As a damaged page may have them: they cannot be combined with any other."""
     run = LongestIncreasingRun()
     state = run.combine(run.lift((10, 1.5)), run.lift((20, 2.5)))
@@ -76,4 +76,4 @@ def test_states_with_something_missing_are_refused(place):
     assert run.unpack(run.identity) == run.identity
     assert run.unpack(run.lift(3)) == run.lift(3)
     with pytest.raises(TypeError, match="takes an int or a float, got None"):
-        run.unpack((*state[:place], None, *state[place + 1 :]))
+        run.unpack((*state[:index], None, *state[index + 1 :]))

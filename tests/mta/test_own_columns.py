@@ -101,7 +101,7 @@ def test_other_columns_are_refused_before_anything_changed(at: str, dtype: str) 
 def test_a_truth_that_is_none_is_damage() -> None:
     layout = layout_of(First("?"))
     page = Page(0, np.arange(3), (np.array([0, 2, 1], dtype=np.uint8).view(np.bool_),))
-    with pytest.raises(PageCorrupt, match="no bool"):
+    with pytest.raises(PageCorrupt, match="truth"):
         decode_page(layout, encode_page(layout, "w", 3, page), "w", 0, 3)
 
 

@@ -20,7 +20,7 @@ from stores import Store, WrapperStore, open_store
 class DistantStore(WrapperStore):
     """What is read comes when the head has crossed so many pages more, or when somebody waits for it.
 
-    Notes, for each read that the window's own thread waits for or does itself, how many crossings were before.
+    Notes the number of crossings before each read that the window's own thread does, or waits for.
     """
 
     def __init__(self, inner: Store, latency: int) -> None:
