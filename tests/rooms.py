@@ -35,7 +35,7 @@ ROOMS = {
     "window": Room(
         "the windows that users hold", "base core durability encoding monoids paging policies stores", WINDOW
     ),
-    "baselines": Room("DABA and the other algorithms", "base core encoding monoids policies window"),
+    "baselines": Room("DABA and the other algorithms", "base core encoding monoids policies times window"),
     "slicing": Room(
         "late tuples, sessions, many queries", "base baselines core encoding monoids stores window"
     ),
