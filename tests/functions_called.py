@@ -56,11 +56,11 @@ def calls_of_a_window(url: str) -> dict[str, list[Counter[tuple[str, str]]]]:
         with AmortizedMTA(monoids.Max(), policy, store=store, name="walk", page_size=SIZE) as window:
             window.extend(list(range(count)))
             window.checkpoint()
-            tree = window._tree
+            view = window._view
             for row in range(count, count + 4 * PAGES * SIZE):
-                tail, head = tree.tail // SIZE, tree.head // SIZE
+                tail, head = view.end // SIZE, view.head // SIZE
                 seen = functions_called(lambda row=row: window.push(row))
-                does = "fill" if tree.tail // SIZE > tail else "enter" if tree.head // SIZE > head else "push"
+                does = "fill" if view.end // SIZE > tail else "enter" if view.head // SIZE > head else "push"
                 found[does].append(seen)
             window.checkpoint()
         restored: list[AmortizedMTA] = []

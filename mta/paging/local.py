@@ -38,9 +38,6 @@ class LocalPages:
     def fetch(self, wanted: Sequence[tuple[int, int]]) -> list[Page]:
         return [self._pages[key] for key in wanted]
 
-    def head_at(self, page: int) -> None:
-        pass
-
     def follow(self) -> NoFollower:
         return NoFollower()
 

@@ -78,10 +78,6 @@ class StoredPages:
         self.check = layout.check_storable_states
         self.put, self.settle, self.take_back = self._buffer.put, self._buffer.settle, self._buffer.take_back
         self.admit = self._buffer.admit
-        self._follower = self.follow()  # until views hold their own followers
-
-    def head_at(self, page: int) -> None:
-        self._follower.head_at(page)
 
     # -- out --------------------------------------------------------------------------------------------
 
