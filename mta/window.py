@@ -325,15 +325,16 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         Reads the manifest and the tails; pages are read when they are needed.
         """
         check_restored(monoid, policy, store, version)
-        root, _, _ = Ownership(store, name, 2).peek(version)
-        check_matches(name, root, monoid, policy, page_size)
+        hold = Ownership.find(
+            *(store, name, version, lambda root: check_matches(name, root, monoid, policy, page_size)),
+            retain=retain, lease=lease,
+        )  # fmt: skip
         window = cls(
-            *(monoid, policy), name=name, page_size=root.page_size, retain=retain, lease=lease,
+            *(monoid, policy), name=name, page_size=hold.page_size, retain=retain, lease=lease,
             buffered=buffered, cached=cached, refill_below=refill_below,
         )  # fmt: skip
-        hold = Ownership(store, name, root.page_size, retain=retain, lease=lease)
         window.keep_in(store, hold)
-        window.load(hold.take_over(version))
+        window.load(hold.take_over())
         return window
 
     def load(self, version: Version) -> None:

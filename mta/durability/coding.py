@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgpack
-import xxhash
 
 from mta.core.page import LARGEST_PAGE
 from mta.durability import invariants
@@ -21,6 +20,7 @@ from mta.durability.manifest import (
     Version,
 )
 from mta.encoding import packing
+from mta.encoding.envelope import seal, unseal
 from mta.encoding.untrusted import Malformed, fields, moment, raw, real, shown, surely, text, whole
 from mta.errors import ManifestCorrupt
 
@@ -64,19 +64,20 @@ def encode_root(name: str, root: Root) -> bytes:
         FORMAT, name, root.epoch, root.page_size, root.monoid, root.policy, list(root.owner), root.lease,
         root.next_version, list(map(pack_version, root.versions)), attempts,
     ]  # fmt: skip
-    body = MAGIC + bytes(msgpack.packb(content))
-    return body + xxhash.xxh3_64_digest(body)
+    return seal(msgpack.packb(content), magic=MAGIC)
 
 
 def decode_root(name: str, data: bytes) -> Root:
     """The reverse of `encode_root`; ManifestCorrupt where the data is not what was written."""
     what = f"the manifest of window {name!r} is damaged"
-    if len(data) < 12 or data[:4] != MAGIC or xxhash.xxh3_64_digest(memoryview(data)[:-8]) != data[-8:]:
+    try:
+        payload = unseal(data, MAGIC)
+    except Malformed as error:
         raise ManifestCorrupt(
             f"{what} ({len(data)} bytes, wrong checksum); restore it from a copy of the store"
-        )
+        ) from error
     try:
-        return surely(lambda: _root(name, fields(packing.unpack(memoryview(data)[4:-8]), "it")))
+        return surely(lambda: _root(name, fields(packing.unpack(payload), "it")))
     except Malformed as error:
         raise ManifestCorrupt(f"{what}, though its checksum is right: {error}") from error
 

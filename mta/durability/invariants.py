@@ -1,15 +1,16 @@
 """The invariants of a manifest. Each function gives a sentence for each violation that it finds.
 
-Decoding refuses a version that violates `of_version`. Writers check `of_root` before each compare-and-swap of
-a root, and `mta verify` reports its violations.
+Decoding refuses a version that violates `of_version`. A writer checks `of_root` before each compare-and-swap
+of a root, and `of_version` for each new version in it. `mta verify` reports the violations of a root.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import pairwise
+from operator import attrgetter, itemgetter
 
-from mta.durability.manifest import EPOCHS, Attempt, Root, Version
+from mta.durability.manifest import EPOCHS, Root, Version
 from mta.encoding.untrusted import shown
 from mta.errors import ManifestCorrupt
 
@@ -17,44 +18,41 @@ from mta.errors import ManifestCorrupt
 MOST_TIERS = 64
 
 
-def check(name: str, root: Root) -> None:
-    """Raises ManifestCorrupt if a root that is about to be swapped in violates an invariant."""
-    for violation in of_root(root):
-        raise ManifestCorrupt(
-            f"the next manifest of window {name!r} would be wrong, so it was not written: {violation}; this "
-            "is a mistake of this library: restore the last checkpoint, and report it"
-        )
+def check(name: str, root: Root, known: Collection[Version]) -> None:
+    """Raises ManifestCorrupt if a root that is about to be swapped in violates an invariant.
 
-
-def of_root(root: Root) -> Iterator[str]:
-    """All invariants of a root and of its versions."""
+    `known` versions were checked already, when they were read or committed.
+    """
+    violations = []
     for version in root.retained:
-        for violation in (*of_version(version), *_parts(version), *_documents(version), *_epochs(version)):
-            yield f"version {version.number}: {violation}"
-    yield from _descent(root)
-    yield from _deletable(root)
+        if version not in known:
+            violations += [f"version {version.number}: {each}" for each in of_version(version)]
+    if violations := violations or [*of_root(root)]:
+        raise ManifestCorrupt(
+            f"the next manifest of window {name!r} would be wrong, so it was not written: "
+            f"{'; '.join(violations)}; this is a mistake of this library: restore the last checkpoint, and "
+            "report it"
+        )
 
 
 # -- one version ------------------------------------------------------------------------------------------
 
 
 def of_version(version: Version) -> Iterator[str]:
-    """The invariants that decoding checks: positions, extents and tails fit each other."""
-    yield from _extents(version)
-    yield from _views(version)
+    """The extents of a version, its views, its tails with their parts, and its documents fit each other."""
+    yield from _positions(version)
     yield from _tails(version)
+    for (epoch, first, last), (other, start, _) in pairwise(sorted(version.documents)):
+        if epoch == other and start < last:
+            yield f"its documents [{first}, {last}) of epoch {epoch} overlap others from {start} on"
 
 
-def _extents(version: Version) -> Iterator[str]:
-    """Extents follow each other, and only the last is open."""
-    ends = [end for _, end in version.extents.ends]
-    closed = [end for end in ends[:-1] if end is not None]
-    if not ends or ends[-1] is not None or len(closed) != len(ends) - 1 or closed != sorted(closed):
+def _positions(version: Version) -> Iterator[str]:
+    """Extents follow each other, and only the last is open. Views are ranges of positions up to the tail."""
+    ends = list(map(itemgetter(1), version.extents.ends))
+    closed = ends[:-1]
+    if not ends or ends[-1] is not None or None in closed or closed != sorted(closed):
         yield f"its extents {shown(version.extents.ends)} do not follow each other"
-
-
-def _views(version: Version) -> Iterator[str]:
-    """A view is a range of positions up to the tail, with the time of its oldest element if it has one."""
     tail, youngest = version.tail, version.youngest
     for head, end, oldest in version.views:
         if not 0 <= head <= end <= tail:
@@ -66,7 +64,7 @@ def _views(version: Version) -> Iterator[str]:
 
 
 def _tails(version: Version) -> Iterator[str]:
-    """Each tier has a tail, which begins where its full pages end."""
+    """Each tier has a tail, which begins where its full pages end. Parts of a tail follow each other."""
     shift = version.extents.shift
     if len(version.tails) > MOST_TIERS or version.tail >> shift * len(version.tails):
         yield f"it has {len(version.tails)} tiers for {version.tail} elements"
@@ -76,12 +74,7 @@ def _tails(version: Version) -> Iterator[str]:
         start, stop = count >> shift << shift, tail.saved + tail.inline_count
         if (tail.start, stop) != (start, count):
             yield f"the tail of tier {tier} is [{tail.start}, {stop}) and should be [{start}, {count})"
-
-
-def _parts(version: Version) -> Iterator[str]:
-    """Parts of a tail are adjacent, and each was written after the one before it."""
-    for tier, tail in enumerate(version.tails):
-        start, epoch, serial = tail.start, 0, -1
+        epoch, serial = 0, -1
         for part in tail.parts:
             if (part.tier, part.start) != (tier, start) or part.stop <= part.start:
                 yield f"a part of tier {tier} is [{part.start}, {part.stop}) of tier {part.tier}, not {start}"
@@ -93,25 +86,17 @@ def _parts(version: Version) -> Iterator[str]:
             start, epoch, serial = part.stop, part.epoch, part.serial
 
 
-def _documents(version: Version) -> Iterator[str]:
-    """Ranges of documents do not overlap."""
-    for (epoch, first, last), (other, start, _) in pairwise(sorted(version.documents)):
-        if epoch == other and start < last:
-            yield f"its documents [{first}, {last}) of epoch {epoch} overlap others from {start} on"
-
-
-def _epochs(version: Version) -> Iterator[str]:
-    """Each extent is of a later epoch than the one before it, and ends before the version's tail."""
-    for (epoch, end), (other, _) in pairwise(version.extents.ends):
-        if other <= epoch or end is None or end > version.tail:
-            yield f"epoch {epoch} ended at {end}, before epoch {other}; its tail is {version.tail}"
-
-
 # -- versions together ------------------------------------------------------------------------------------
 
 
+def of_root(root: Root) -> Iterator[str]:
+    """The versions of a root go on from each other, and name nothing that another writer may delete."""
+    yield from _descent(root)
+    yield from _epochs(root)
+
+
 def _descent(root: Root) -> Iterator[str]:
-    """Each committed version goes on from the one before it, so that both know the pages by the same keys."""
+    """Each committed version goes on from the one before it: both know the pages of both by the same keys."""
     for older, newer in pairwise(root.versions):
         if newer.number <= older.number:
             yield f"version {newer.number} follows version {older.number}"
@@ -132,36 +117,31 @@ def _descent(root: Root) -> Iterator[str]:
         yield f"version {last} is there, and the next one would be {root.next_version}"
 
 
-def _deletable(root: Root) -> Iterator[str]:
-    """No version names what another writer may delete: its own pages, which no other version names yet."""
-    for version in root.retained:
-        for epoch in _named_epochs(version):
-            if epoch >= root.epoch + EPOCHS:
-                yield f"version {version.number} names epoch {epoch}, and the root is of epoch {root.epoch}"
-    common = {epoch for version in root.versions for epoch in _named_epochs(version)}
+def _epochs(root: Root) -> Iterator[str]:
+    """Epochs ascend, and are those of the root's writers: a writer may delete pages of its own epochs.
+
+    Of attempts that share the root, a version names epochs of its own attempt, and of the version that all go
+    on from.
+    """
+    common = set().union(*map(_epochs_of, root.versions))
     for attempt in root.attempts:
         if attempt.epoch > root.epoch:
             yield f"attempt {attempt.id} is of epoch {attempt.epoch}, and the root of epoch {root.epoch}"
-        yield from _foreign(attempt, common)
-
-
-def _foreign(attempt: Attempt, common: set[int]) -> Iterator[str]:
-    """An attempt's version names epochs of its own, and of the version that it goes on from."""
-    if attempt.version is not None:
-        for epoch in _named_epochs(attempt.version) - common:
+        for epoch in _epochs_of(attempt.version) - common if attempt.version else ():
             if not attempt.has(epoch):
+                yield f"attempt {attempt.id} of epoch {attempt.epoch} names epoch {epoch} of another writer"
+    for version in root.retained:
+        if max(_epochs_of(version), default=0) >= root.epoch + EPOCHS:
+            yield f"version {version.number} names epochs after {root.epoch}, the root's"
+        for (epoch, end), (other, _) in pairwise(version.extents.ends):
+            if other <= epoch or end is None or end > version.tail:
                 yield (
-                    f"version {attempt.version.number} of attempt {attempt.id} names epoch {epoch} of "
-                    f"another writer; the attempt is of epoch {attempt.epoch}"
+                    f"version {version.number}: epoch {epoch} ended at {end}, before epoch {other}, and its "
+                    f"tail is {version.tail}"
                 )
 
 
-def _named_epochs(version: Version) -> set[int]:
+def _epochs_of(version: Version) -> set[int]:
     """The epochs of the pages, parts and documents that a version names."""
-    shift = version.extents.shift
-    pages = version.extents.ranges(0, version.head >> shift, version.tail >> shift)
-    return {
-        *(epoch for epoch, _, _ in pages),
-        *(part.epoch for part in version.parts()),
-        *(epoch for epoch, _, _ in version.documents),
-    }
+    extents, parts, documents = version.extents.ends, version.parts(), version.documents
+    return {*map(itemgetter(0), extents), *map(attrgetter("epoch"), parts), *map(itemgetter(0), documents)}

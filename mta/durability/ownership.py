@@ -1,14 +1,15 @@
 """The writer of a window that one process writes: epochs, fencing, and the commits of manifests.
 
-Whoever opens a window for writing raises the epoch in its root. An older writer then finds the root changed
-at its next commit and is fenced; and since page keys carry the epoch, nothing that it writes is ever read.
+A process that opens a window for writing raises the epoch in its root. An older writer then finds the root
+changed at its next commit, and is fenced. Page keys hold the epoch, so no page that an older writer writes
+after that is ever read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import xxhash
 
@@ -29,6 +30,14 @@ class _Sent(NamedTuple):
     lineage: int
 
 
+class _Found(NamedTuple):
+    """A root as it was read, and the version in it to go on from."""
+
+    root: Root
+    version: Version
+    token: Token
+
+
 class Ownership(Writer):
     """One writer's hold on one window. Claims it when the first page is written, or at once to restore it."""
 
@@ -37,6 +46,9 @@ class Ownership(Writer):
     ) -> None:
         super().__init__(store, name, page_size, lease)
         self._retain = retain
+        #: reads the root of a window to go on with, and checks it
+        self._find: Callable[[], _Found] | None = None
+        self._found: _Found | None = None
         self._token: Token | None = None
         #: the last version that this writer's window goes on from
         self._lineage = 0
@@ -49,6 +61,36 @@ class Ownership(Writer):
     def _may_count(self) -> Iterator[Version]:
         roots = (self.root, *(each.root for each in self._unanswered))
         return (version for root in roots for version in root.versions)
+
+    @classmethod
+    def find(
+        cls,
+        store: Store,
+        name: str,
+        number: int | None,
+        check: Callable[[Root], None],
+        *,
+        retain: int = 2,
+        lease: float | None = None,
+    ) -> Self:
+        """The hold on a window that has checkpoints, to take over from a version, the last one by default.
+
+        Reads the root, and takes nothing over yet. `check` may refuse the root.
+        """
+        hold = cls(store, name, 2, retain=retain, lease=lease)
+
+        def find() -> _Found:
+            found = hold._read_version(number)
+            check(found.root)
+            hold._shift = found.root.page_size.bit_length() - 1
+            return found
+
+        hold._find, hold._found = find, find()
+        return hold
+
+    @property
+    def page_size(self) -> int:
+        return 1 << self._shift
 
     # -- taking over ------------------------------------------------------------------------------------
 
@@ -70,15 +112,14 @@ class Ownership(Writer):
             self.extents = Extents(((self.root.epoch, None),), self._shift)
             self._keep()
 
-    def peek(self, number: int | None) -> tuple[Root, Version, Token]:
-        """The root as it is, and a version, the last one by default."""
+    def _read_version(self, number: int | None) -> _Found:
         found = self._read()
         if found is not None:
             self._refuse_shared(found[0], "start the query again instead")
         version = found[0].version(number) if found else None
         if found is None or version is None:
             raise WindowNotFound(self._not_found(found[0] if found else None, number))
-        return found[0], version, found[1]
+        return _Found(found[0], version, found[1])
 
     def _refuse_shared(self, root: Root, instead: str) -> None:
         if root.attempts:
@@ -87,21 +128,23 @@ class Ownership(Writer):
                 f"says where it goes on: {instead}"
             )
 
-    def take_over(self, number: int | None) -> Version:
-        """Raises the epoch to go on from a version, the last one by default."""
+    def take_over(self) -> Version:
+        """Raises the epoch, to go on from the version that `find` has found."""
+        assert self._find is not None
         with self._lock:
             while True:
-                root, version, token = self.peek(number)
+                root, version, token = self._found or self._find()
+                self._found = None
                 try:
                     self._swap(self._next(root), token, version.number)
-                except Fenced:
+                except Fenced:  # another writer was first: it is taken over in its turn
                     continue
                 self.extents = version.extents.taken_over(version.tail, self.root.epoch)
                 self._keep()
                 return version
 
     def commit(self, version: Version, monoid: str, policy: str) -> None:
-        """Makes a version the last one, and gives up those that it does not go on from."""
+        """Makes a version the last one, and gives up the versions that it does not go on from."""
         with self._lock:
             kept = [old for old in self.root.versions if old.number <= self._lineage]
             versions = (*kept, version)[-self._retain :]

@@ -28,6 +28,8 @@ class Writer(ABC):
         #: when the lease was renewed, by the monotonic clock
         self._renewed = 0.0
         self.root = Root(0, page_size)
+        #: versions that are known to be sound
+        self._checked: tuple[Version, ...] = ()
         self._kept = False
         #: of the pages that this window reads and writes
         self.extents: Extents | None = None
@@ -71,12 +73,17 @@ class Writer(ABC):
 
     def _encoded(self, root: Root) -> bytes:
         """The bytes of a root that is about to be swapped in. ManifestCorrupt if it violates an invariant."""
-        invariants.check(self._name, root)
+        invariants.check(self._name, root, self._checked)
+        self._checked = root.retained
         return encode_root(self._name, root)
 
     def _read(self) -> tuple[Root, Token] | None:
         found = self._store.read_root(self._name)
-        return None if found is None else (decode_root(self._name, found[0]), found[1])
+        if found is None:
+            return None
+        root = decode_root(self._name, found[0])
+        self._checked = root.retained
+        return root, found[1]
 
     # -- the lease --------------------------------------------------------------------------------------
 

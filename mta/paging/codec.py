@@ -1,11 +1,10 @@
-"""Pages as bytes: a msgpack header, columns, and a checksum over both.
+"""Pages as bytes: a msgpack header and columns, in a checksummed envelope.
 
-    "MTA1" | length of header, 4 bytes | header | payload of times | payloads of the run | xxh3, 8 bytes
+    "MTA1" | length of header, 4 bytes | header | column of times | columns of the run | xxh3, 8 bytes
 
-The header names format, window, tier, page number, count and each payload's kind and length, so that a page
-which is short, damaged, or another page than the one asked for is found out. How a column is written is in
-`mta.encoding.columns`; object states are a packed list (`mta.encoding.packing`). Payloads start on a
-multiple of 8 bytes.
+The header names window, tier, page number, count, and the kind and length of each column. So decoding finds
+out a page that is short, or that is another page than the one asked for. `mta.encoding.columns` writes columns;
+object states are a packed list (`mta.encoding.packing`). Columns start on a multiple of 8 bytes.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ import struct
 from typing import Any
 
 import msgpack
-import xxhash
 
 from mta.core.page import LARGEST_PAGE, Page
 from mta.core.states import ColumnLayout, Layout, Run
 from mta.encoding import packing
 from mta.encoding.columns import Encoded, decode_column, encode_column, encode_objects
+from mta.encoding.envelope import seal, unseal
 from mta.encoding.untrusted import Malformed, fields, moment, shown, surely, whole
 from mta.errors import PageCorrupt
 from mta.kinds import Array
@@ -27,12 +26,12 @@ from mta.monoids.ufuncs import Count
 
 MAGIC = b"MTA1"
 
-#: kind, parameters, and the bytes of a column
-_Payload = tuple[Any, Any, memoryview]
+#: kind, parameters, and bytes
+_Column = tuple[Any, Any, memoryview]
 
 
 class TimesOnly(ColumnLayout):
-    """For pages of a monoid that is not known: of their entries only the times are read."""
+    """For pages of an unknown monoid: only the times of their entries are read."""
 
     def __init__(self) -> None:
         super().__init__(Count())
@@ -52,41 +51,33 @@ def decode_page(
 
 
 def encode_run(layout: Layout, identity: list[Any], tier: int, times: Array, run: Run) -> bytes:
-    """Times and entries of a tier, marked with what they are."""
-    columns = _columns(layout, tier, run)
-    payloads = [encode_column(times), *columns]
-    described = [[kind, parameters, len(raw)] for kind, parameters, raw in payloads]
+    """The times and entries of a run of a tier, with an identity that decoding checks."""
+    columns = [encode_column(times), *_columns(layout, tier, run)]
+    described = [[kind, parameters, len(raw)] for kind, parameters, raw in columns]
     header = msgpack.packb([*identity, len(times), described])
-    header += b"\xc1" * _padding(len(MAGIC) + 4 + len(header))
-    parts = [MAGIC, struct.pack("<I", len(header)), header]
-    for _, _, raw in payloads:
-        parts += [raw, bytes(_padding(len(raw)))]
-    digest = xxhash.xxh3_64()
-    for part in parts:
-        digest.update(part)
-    parts.append(digest.digest())
-    return b"".join(parts)
+    header += b"\xc1" * (-(len(MAGIC) + 4 + len(header)) % 8)
+    parts: list[bytes | memoryview] = [struct.pack("<I", len(header)), header]
+    for _, _, raw in columns:
+        parts += [raw, bytes(-len(raw) % 8)]
+    return seal(*parts, magic=MAGIC)
 
 
 def decode_run(
     layout: Layout, data: bytes, identity: list[Any], tier: int, what: str, count: int | None = None
 ) -> tuple[Array, Run]:
-    """The reverse of `encode_run`; PageCorrupt where anything is not as it was written."""
-    if len(data) < 16 or data[:4] != MAGIC:
-        raise PageCorrupt(f"{what} is damaged: {len(data)} bytes that do not start as a page does")
-    body = memoryview(data)[:-8]
-    if xxhash.xxh3_64_digest(body) != data[-8:]:
-        raise PageCorrupt(
-            f"{what} is damaged: its checksum does not match; restore it from a copy of the store"
-        )
+    """The reverse of `encode_run`. PageCorrupt if anything is not what was written; `what` names the run."""
+    try:
+        payload = unseal(data, MAGIC)
+    except Malformed as error:
+        raise PageCorrupt(f"{what} is damaged: {error}; restore it from a copy of the store") from error
 
     def read() -> tuple[Array, Run]:
-        found, held, payloads = _read_header(body)
+        found, held, columns = _read_header(payload)
         if found != identity:
             raise PageCorrupt(f"{what} is not itself: the store returned {shown(found)} under its key")
         if count not in (None, held):
             raise PageCorrupt(f"{what} holds {held} entries, not {count}")
-        return _decoded(layout, tier, held, payloads)
+        return _decoded(layout, tier, held, columns)
 
     try:
         return surely(read)
@@ -94,11 +85,11 @@ def decode_run(
         raise PageCorrupt(f"{what} is damaged, though its checksum is right: {error}") from error
 
 
-def _read_header(body: memoryview) -> tuple[list[Any], int, list[_Payload]]:
-    """What the run is, how many entries it has, and kind, parameters and bytes of its columns."""
-    (length,) = struct.unpack_from("<I", body, 4)
-    position = 8 + length
-    header = body[8:position]
+def _read_header(payload: memoryview) -> tuple[list[Any], int, list[_Column]]:
+    """The identity of the run, the number of its entries, and its columns."""
+    length = int.from_bytes(payload[:4], "little")
+    position = 4 + length
+    header = payload[4:position]
     end = packing.first_length(header)
     if len(header) != length or bytes(header[end:]).strip(b"\xc1"):
         raise Malformed("its header does not end where it says")
@@ -107,23 +98,25 @@ def _read_header(body: memoryview) -> tuple[list[Any], int, list[_Payload]]:
         raise Malformed(f"its header is {shown(content)}")
     *found, count, described = content
     whole(count, "the number of its entries", 0, LARGEST_PAGE)
-    payloads = []
+    columns = []
     for each in fields(described, "the list of its columns"):
         kind, parameters, size = fields(each, "a column", 3)
-        payloads.append((kind, parameters, body[position : position + whole(size, "the size of a column")]))
-        position += size + _padding(size)
-    if position != len(body):
-        raise Malformed(f"its columns take {position} bytes, and there are {len(body)}")
-    return found, count, payloads
+        columns.append((kind, parameters, payload[position : position + whole(size, "the size of a column")]))
+        position += size + -size % 8
+    if position != len(payload):
+        raise Malformed(f"its columns end at {position}, and its payload at {len(payload)}")
+    return found, count, columns
 
 
-def _decoded(layout: Layout, tier: int, count: int, payloads: list[_Payload]) -> tuple[Array, Run]:
-    expected = _columns_of(layout, tier)
-    if not payloads or expected not in (None, len(payloads) - 1):
-        raise Malformed(f"it has {len(payloads)} columns with the times, not {1 + (expected or 0)}")
-    if isinstance(layout, TimesOnly):
-        return _times(*payloads[0], count), ()
-    times, *columns = _times(*payloads[0], count), *(decode_column(*each, count) for each in payloads[1:])
+def _decoded(layout: Layout, tier: int, count: int, encoded: list[_Column]) -> tuple[Array, Run]:
+    times_only = isinstance(layout, TimesOnly)
+    expected = _width(layout, tier)
+    if not encoded or not (times_only or len(encoded) == 1 + expected):
+        raise Malformed(f"it has {len(encoded)} columns with the times, not {1 + expected}")
+    times = _times(*encoded[0], count)
+    if times_only:
+        return times, ()
+    columns = [decode_column(*each, count) for each in encoded[1:]]
     monoid = layout.monoid
     try:
         if not isinstance(layout, ColumnLayout):
@@ -131,27 +124,25 @@ def _decoded(layout: Layout, tier: int, count: int, payloads: list[_Payload]) ->
                 raise Malformed("its entries are numbers in a column")
             items = columns[0].tolist()
             return times, list(map(monoid.unpack if tier else monoid.check_row, items))
-        if any(column.dtype == object for column in columns):
+        if object in [column.dtype for column in columns]:
             (layout.monoid.check_states if tier else layout.monoid.check_columns)(tuple(columns))
     except MemoryError:
         raise
-    except Exception as error:  # of the monoid, which may be anybody's
+    except Exception as error:  # of any class: a user may have written the monoid
         raise Malformed(f"its entries are none of {monoid!r}: {error}") from error
     return times, tuple(columns)
 
 
-def _columns_of(layout: Layout, tier: int) -> int | None:
-    """How many columns a run has beside its times."""
-    if isinstance(layout, TimesOnly):
-        return None
-    if isinstance(layout, ColumnLayout):
-        return layout.monoid.width if tier else layout.monoid.arity
-    return 1
+def _width(layout: Layout, tier: int) -> int:
+    """The number of columns of a run, beside its times."""
+    if not isinstance(layout, ColumnLayout):
+        return 1
+    return layout.monoid.width if tier else layout.monoid.arity
 
 
 def _times(kind: Any, parameters: Any, raw: memoryview, count: int) -> Array:
     times = decode_column(kind, parameters, raw, count)
-    if times.dtype == object:  # whole numbers beside real ones that floats would round
+    if times.dtype == object:  # whole numbers that floats would round, beside floats
         for each in times.tolist():
             moment(each)
     return times
@@ -162,8 +153,3 @@ def _columns(layout: Layout, tier: int, run: Run) -> list[Encoded]:
         return [encode_column(column) for column in run]
     items = run if tier == 0 else [layout.monoid.pack(state) for state in run]
     return [encode_objects(items)]
-
-
-def _padding(length: int) -> int:
-    """Bytes up to the next multiple of 8."""
-    return -length % 8

@@ -42,7 +42,8 @@ class Watched(WrapperStore):
     roots = 0
 
     def _swap_root(self, name: str, data: bytes, expected_token: Token | None) -> Token:
-        assert list(invariants.of_root(decode_root(name, data))) == []
+        root = decode_root(name, data)
+        invariants.check(name, root, ())
         self.roots += 1
         return super()._swap_root(name, data, expected_token)
 
@@ -86,6 +87,7 @@ def test_no_history_of_a_window_violates_them(steps: list[tuple[str, int]], inli
                 elif step in ("restore", "crash") and window.version is not None:
                     if step == "restore":
                         window.close()
+                    failing = 0
                     found = watched.read_root("w")
                     assert found is not None
                     versions = [each.number for each in decode_root("w", found[0]).versions]
@@ -213,16 +215,16 @@ PLANTED: dict[str, tuple[Callable[[Root, Root], Root], str]] = {
     "a gap between parts": (part(start=21), r"a part of tier 0 is \[21, 21\)"),
     "a part of another tier": (part(tier=1), r"of tier 1, not 20"),
     "a part to come": (part(serial=1000), "part 1000 of tier 0 .* the next part is"),
-    "a part of a later writer": (part(epoch=1 << 60), f"names epoch {1 << 60}, and the root is of epoch"),
+    "a part of a later writer": (part(epoch=1 << 60), "version 2 names epochs after"),
     "documents that overlap": (
         last(lambda version: replace(version, documents=((3, 0, 5), (3, 4, 9)))),
         r"documents \[0, 5\) of epoch 3 overlap others from 4 on",
     ),
     "documents of a later writer": (
         last(lambda version: replace(version, documents=((1 << 60, 0, 5),))),
-        f"names epoch {1 << 60}",
+        "version 2 names epochs after",
     ),
-    "pages of a later writer": (extents((1 << 60, None)), f"names epoch {1 << 60}"),
+    "pages of a later writer": (extents((1 << 60, None)), "version 2 names epochs after"),
     "pages of another epoch than before": (
         extents((7, None)),
         "versions 1 and 2 name pages of different epochs",
@@ -236,7 +238,10 @@ PLANTED: dict[str, tuple[Callable[[Root, Root], Root], str]] = {
         "version 9 is there",
     ),
     "a head that goes back": (view(3, 21, 3), r"version 2 goes back: from \[6, 15\)"),
-    "parts that go back": (last(lambda version: replace(version, next_part=0)), "goes back"),
+    "parts that go back": (
+        lambda root, _: replace(root, versions=(replace(root.versions[0], next_part=99), root.versions[1])),
+        "goes back",
+    ),
     "an attempt of a later epoch": (
         lambda _, root: replace(root, epoch=root.attempts[-1].epoch - 1),
         "is of epoch .*, and the root of epoch",
@@ -252,12 +257,11 @@ PLANTED: dict[str, tuple[Callable[[Root, Root], Root], str]] = {
 def test_a_violation_is_found_before_anything_is_swapped(planted: str) -> None:
     plant, reason = PLANTED[planted]
     wrong = plant(*roots())
-    assert any(re.search(reason, each) for each in invariants.of_root(wrong)), [*invariants.of_root(wrong)]
     with open_store("memory:") as store:
         hold = Ownership(store, "w", 2)
         hold.claim()
         before = store.read_root("w")
-        with pytest.raises(ManifestCorrupt, match="so it was not written: ") as caught:
+        with pytest.raises(ManifestCorrupt, match=f"so it was not written: .*{reason}") as caught:
             hold._swap(wrong, hold._token)
         assert "mistake of this library" in str(caught.value)
         assert store.read_root("w") == before
@@ -281,9 +285,8 @@ def test_a_violation_in_a_store_is_reported(planted: str) -> None:
 
 def test_what_real_windows_leave_is_sound() -> None:
     for root in roots():
-        assert list(invariants.of_root(root)) == []
         assert root.has(root.epoch + EPOCHS - 1)
-        invariants.check("w", root)
+        invariants.check("w", root, ())
 
 
 def test_an_attempt_does_not_publish_a_violation() -> None:

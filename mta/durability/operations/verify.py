@@ -39,6 +39,7 @@ def verify(
     except ManifestCorrupt as error:
         report.problems.append(str(error))
         return report
+    # decoding has checked each version for itself
     report.problems += [f"the manifest: {violation}" for violation in invariants.of_root(root)]
     if not root.retained:
         report.unchecked.append("the window, which has no checkpoint yet")
