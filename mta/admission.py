@@ -1,4 +1,4 @@
-"""What comes into a window: elements and batches that were checked, before anything has changed."""
+"""Elements and batches are checked here before they come into a window, while nothing changes."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def _all_numbers(row: tuple[Any, ...]) -> bool:
 
 
 class Admission:
-    """The door of one window. Waits there until the buffer has room for what an element may fill."""
+    """Checks what comes into one window, and waits until the buffer has room for pages that may fill."""
 
-    __slots__ = ("_lift", "_log", "_row", "clock", "stored")
+    __slots__ = ("_lift", "_log", "_row", "_stored", "clock")
 
-    def __init__(self, log: Log, *, asked_for_times: bool) -> None:
+    def __init__(self, log: Log, *, asked_for_times: bool, stored: bool) -> None:
         self._log = log
         self._row, self._lift = row_of(log.layout.monoid), lift_of(log.layout.monoid)
         self.clock = Clock(asked_for=asked_for_times)
         #: whether elements go to a store, which cannot hold everything
-        self.stored = False
+        self._stored = stored
 
     def one(self, value: Any, time: Any) -> tuple[Any, Any, Any]:
         """An element's row, state and time."""
@@ -50,7 +50,7 @@ class Admission:
                 raise self._out_of_order(time)
         row = value if self._row is None else self._row(value)
         state = row if self._lift is None else self._lift(row)
-        if self.stored and (type(row) not in (float, int) or not tail):
+        if self._stored and (type(row) not in (float, int) or not tail):
             self._check_storable(row, state)
         if not (tail + 1) & log.mask:
             log.pages.admit(tail)
@@ -68,7 +68,7 @@ class Admission:
         times = check_batch_times(times, count)
         if count and times[0] < log.youngest:
             raise self._out_of_order(times[:1].tolist()[0], " in row 0")
-        if self.stored and count:
+        if self._stored and count:
             layout.check_storable(elements)
             if not log.tail:
                 layout.check_storable_states(layout.lift(layout.cut(elements, 0, 1)))

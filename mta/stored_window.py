@@ -15,14 +15,13 @@ from mta.durability.manifest import SavedView, Version
 from mta.durability.ownership import Ownership
 from mta.encoding.packing import pack
 from mta.monoids.base import Monoid
-from mta.paging.bounds import Bounds
 from mta.paging.stored import StoredPages
 from mta.policies import Policy
 from stores import Conflict, Store, StoreError
 
 
 class StoredWindow:
-    """Keeps a log, which has no pages yet, and the views of it in a store."""
+    """Keeps a log and its views in a store, where their pages are."""
 
     def __init__(
         self,
@@ -30,18 +29,13 @@ class StoredWindow:
         name: str,
         log: Log,
         views: Sequence[View],
+        pages: StoredPages,
         hold: Ownership | AttemptHold,
-        bounds: Bounds,
-        *,
         inline: int = INLINE,
     ) -> None:
         self._log, self._views = log, views
-        self.hold = hold
+        self.hold, self.pages = hold, pages
         self.checkpoints = Checkpoints(store, name, log.layout, hold, inline)
-        self.pages = StoredPages(store, name, log.layout, hold, log.shift, bounds)
-        log.pages = self.pages
-        for view in views:
-            view.follower = self.pages.follow()
         #: the caller's offset in the last checkpoint, packed, and the number of that checkpoint
         self.offset = pack(None)
         self.version: int | None = None

@@ -1,14 +1,14 @@
 """The window that users hold: takes elements in, asks the policy, gives results, is made durable and closed.
 
-It composes a tree (`mta.core`), what checks its input (`mta.admission`), and, with a store, what keeps it
-there (`mta.stored_window`). Each call first finds out all that it comes to, while nothing changes, and then
-has the tree commit it.
+A window is a log with one view (`mta.core`), the checks of its input (`mta.admission`), and, with a store,
+its pages and checkpoints there (`mta.stored_window`). Each call first finds out all that it changes, while
+nothing changes, and then has the view commit the changes.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, TypeVar
 from uuid import uuid4
 
 from mta.admission import Admission
@@ -28,7 +28,9 @@ from mta.errors import WindowError
 from mta.inputs import lower_of
 from mta.kinds import UNKNOWN
 from mta.monoids.base import Monoid
+from mta.paging.bounds import AS_IS, Bounds
 from mta.paging.local import LocalPages
+from mta.paging.stored import StoredPages
 from mta.policies import Policy
 from mta.stored_window import StoredWindow
 from mta.turns import CLOSED, FORKED, TakesTurns, in_turn
@@ -36,13 +38,17 @@ from stores import Store
 
 
 class MonoidTreeAggregator(TakesTurns, ABC):
-    """A sliding window over a log of pages; see `LogMTA` and `AmortizedMTA`.
+    """A sliding window; see `LogMTA` and `AmortizedMTA`.
 
-    Without a store it is wholly in memory. With one, only O(P · log n) of it is in the process: of pages of
-    `page_size` entries some wait to be written together, and some are read ahead. `buffered` and `cached` say
-    how many entries those are, and `refill_below` how few that were read ahead may be left before more are;
-    None is what is fast. With `buffered=0` a page is written as it is full, with `cached=0` none is read
-    ahead. The last `retain` checkpoints stay readable; docs/durability.md says what a `lease` is.
+    `monoid` says what is aggregated, and `policy` which elements the window holds: without a policy, all
+    until they are evicted. Without a `store` the window is in memory. With a store, its pages of `page_size`
+    entries are there under `name`, and O(page_size · log n) entries are in the process. At most `buffered`
+    entries wait to be written. `cached` entries are read ahead, and more once `refill_below` of them are
+    left. None is the fast default; 0 turns the buffer, or reading ahead, off. The last `retain` checkpoints
+    stay readable. `lease` is in seconds; docs/durability.md describes it.
+
+    Raises TypeError and ValueError for arguments that cannot be, and WindowExists, at the first page or
+    checkpoint that is written, if another window has the name. Opens nothing until then.
     """
 
     def __init__(
@@ -60,19 +66,46 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         refill_below: int | None = None,
     ) -> None:
         check_parts(monoid, policy, store)
-        self._bounds = check_kept(retain, lease, buffered, cached, refill_below)
+        bounds = check_kept(retain, lease, buffered, cached, refill_below)
+        name, page_size = (
+            f"window-{uuid4().hex}" if name is None else name,
+            check_page_size(monoid, page_size),
+        )
+        hold = None
+        if store is not None:
+            hold = Ownership(store, name, page_size, retain=retain, lease=lease)
+        self._begin(monoid, policy, store, name, page_size, hold, bounds)
+
+    def _begin(
+        self,
+        monoid: Monoid,
+        policy: Policy | None,
+        store: Store | None,
+        name: str,
+        page_size: int,
+        hold: Ownership | AttemptHold | None,
+        bounds: Bounds = AS_IS,
+        inline: int = INLINE,
+    ) -> None:
+        """An empty window, whose pages are in a store if there is a writer's hold.
+
+        `inline` bytes of each tail may stand in a version itself.
+        """
         self._monoid, self._policy = monoid, policy
-        self._store, self._name = store, f"window-{uuid4().hex}" if name is None else name
-        self._page_size = check_page_size(monoid, page_size)
+        self._store, self._name, self._page_size = store, name, page_size
         limits = self._limits = Limits() if policy is None else policy.limits()
         self._rule = rule_of(limits)
         self._lower = lower_of(monoid)
-        self._log = Log(layout_of(monoid), LocalPages(), self._page_size)
+        layout, pages = layout_of(monoid), None
+        if store is not None and hold is not None:
+            pages = StoredPages(store, name, layout, hold, page_size.bit_length() - 1, bounds)
+        self._log = Log(layout, pages or LocalPages(), page_size)
         self._view = self._view_kind(monoid)(self._log, singles=bool(limits.predicates))
-        self._admission = Admission(self._log, asked_for_times=bool(limits.spans()))
+        self._admission = Admission(self._log, asked_for_times=bool(limits.spans()), stored=hold is not None)
         self._stored: StoredWindow | None = None
-        if store is not None:
-            self.keep_in(store, Ownership(store, self._name, self._page_size, retain=retain, lease=lease))
+        if store is not None and hold is not None and pages is not None:
+            self._stored = StoredWindow(store, name, self._log, [self._view], pages, hold, inline)
+            self._stays_in_this_process()
 
     @staticmethod
     @abstractmethod
@@ -83,22 +116,27 @@ class MonoidTreeAggregator(TakesTurns, ABC):
 
     @property
     def monoid(self) -> Monoid:
+        """What the window aggregates."""
         return self._monoid
 
     @property
     def policy(self) -> Policy | None:
+        """Which elements the window holds; None for all until they are evicted."""
         return self._policy
 
     @property
     def store(self) -> Store | None:
+        """Where the pages are; None for a window in memory."""
         return self._store
 
     @property
     def name(self) -> str:
+        """The name of the window in its store."""
         return self._name
 
     @property
     def page_size(self) -> int:
+        """The entries of a page."""
         return self._page_size
 
     # -- what it holds ----------------------------------------------------------------------------------
@@ -117,7 +155,11 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         return self._log.youngest if len(self._view) else None
 
     def query(self) -> Any:
-        """The lowered aggregate of the window."""
+        """The aggregate of the window, lowered; of an empty window, that of the identity.
+
+        O(1) amortised for `AmortizedMTA`, O(log n) after an eviction for `LogMTA`. Reads at most the pages of
+        one path of the tree.
+        """
         if self._busy or self._closed:  # as in `in_turn`, without its calls; and so in the next three
             raise self._refusal()
         self._busy = True
@@ -129,7 +171,10 @@ class MonoidTreeAggregator(TakesTurns, ABC):
 
     @in_turn
     def range_query(self, t0: float, t1: float) -> Any:
-        """The lowered aggregate of the elements with t0 <= time <= t1."""
+        """The aggregate of the window's elements with t0 <= time <= t1, lowered, in O(log n).
+
+        Raises ValueError if t0 > t1.
+        """
         t0, t1 = check_time(t0), check_time(t1)
         if t0 > t1:
             raise ValueError(f"range_query goes from the older to the younger time, got {t0} and {t1}")
@@ -150,15 +195,17 @@ class MonoidTreeAggregator(TakesTurns, ABC):
 
     @property
     def pages_read(self) -> tuple[int, int]:
-        """How many pages were asked for, and how many of them were in the process or on their way to it."""
+        """How many pages were needed, and how many of these were in the process or on their way there."""
         return (0, 0) if self._stored is None else (self._stored.pages.asked, self._stored.pages.hits)
 
     # -- elements in ------------------------------------------------------------------------------------
 
     def insert(self, value: Any, time: float | None = None) -> None:
-        """Adds an element; the policy is not asked yet.
+        """Appends an element, and does not enforce the policy.
 
-        Where the policy asks for no times they may be left out, of all elements, and are counted then.
+        Under a policy without times `time` may be left out, for all elements: the elements are counted then.
+        Raises OutOfOrderError if `time` is before that of the youngest element, and the monoid's TypeError or
+        ValueError. O(1) amortised for `AmortizedMTA`.
         """
         if self._busy or self._closed:
             raise self._refusal()
@@ -170,9 +217,9 @@ class MonoidTreeAggregator(TakesTurns, ABC):
             self._busy = False
 
     def push(self, value: Any, time: float | None = None) -> Any:
-        """Inserts an element, enforces the policy and returns the result.
+        """Appends an element, enforces the policy and returns the result, all or nothing.
 
-        If anything fails, nothing has changed.
+        Raises what `insert` raises. An element that fills a page waits for the store if the buffer is full.
         """
         if self._busy or self._closed:
             raise self._refusal()
@@ -207,7 +254,11 @@ class MonoidTreeAggregator(TakesTurns, ABC):
 
     @in_turn
     def extend(self, values: Any, times: Any = None) -> None:
-        """Inserts a batch and enforces the policy once, at its end."""
+        """Appends a batch and enforces the policy once, at its end; all or nothing.
+
+        `values` is an array, or what the monoid takes for many elements, and `times` never decrease. Raises
+        what `insert` raises, and names the row.
+        """
         view, layout = self._view, self._view.layout
         batch = self._admission.batch(values, times)
         if not len(batch):
@@ -228,10 +279,11 @@ class MonoidTreeAggregator(TakesTurns, ABC):
 
     @in_turn
     def slide(self, values: Any, times: Any = None) -> Any:
-        """`push` for a whole batch: one result a row, as an array (for Fields, a mapping of arrays).
+        """`push` for a whole batch, all or nothing: one result a row, as an array.
 
-        If anything fails, nothing has changed. Under a predicate that does not take columns it takes a push a
-        row.
+        For `Fields` the results are a mapping of arrays. Whole-array operations do the work, except under a
+        predicate that does not take columns, which costs a push a row. Raises what `insert` raises, and names
+        the row.
         """
         view = self._view
         batch = self._admission.batch(values, times)
@@ -252,7 +304,10 @@ class MonoidTreeAggregator(TakesTurns, ABC):
     # -- elements out -----------------------------------------------------------------------------------
 
     def evict(self, k: int = 1) -> None:
-        """Removes the k oldest elements."""
+        """Evicts the k oldest elements, in O(log n) for any k, and O(1) amortised for one.
+
+        Raises EmptyWindowError if the window has fewer elements.
+        """
         if self._busy or self._closed:
             raise self._refusal()
         self._busy = True
@@ -267,7 +322,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
 
     @in_turn
     def evict_until(self, t: float) -> int:
-        """Removes all elements with time <= t; returns how many."""
+        """Evicts all elements with time <= t, in O(log n); returns how many."""
         t, view = check_time(t), self._view
         if not len(view) or view.oldest > t:
             return 0
@@ -275,28 +330,18 @@ class MonoidTreeAggregator(TakesTurns, ABC):
 
     @in_turn
     def enforce(self) -> int:
-        """Evicts the longest prefix that the policy rejects; returns how many elements."""
+        """Evicts the elements that the policy does not keep; returns how many."""
         return self._view.move(first_kept_now(self._view, self._limits))
 
     # -- life -------------------------------------------------------------------------------------------
 
-    def keep_in(self, store: Store, hold: Ownership | AttemptHold, *, inline: int = INLINE) -> None:
-        """Keeps the pages of this window, which is empty, in a store from now on, under a writer's hold.
-
-        `inline` bytes of each tail may stand in a version itself.
-        """
-        self._store, self._admission.stored = store, True
-        self._stored = StoredWindow(
-            store, self._name, self._log, [self._view], hold, self._bounds, inline=inline
-        )
-        self._stays_in_this_process()
-
     @in_turn
     def checkpoint(self, offset: Any = None) -> int:
-        """Makes the window durable, with the caller's offset in its input; returns the version.
+        """Makes the window durable, with the caller's offset in its input; returns the number of the version.
 
-        Writes in proportion to what came since the last checkpoint. Raises Fenced if another writer has
-        taken the window over.
+        `offset` is any value that msgpack can serialize. Writes in proportion to the elements since the last
+        checkpoint. Raises Fenced if another writer has taken the window over, StoreError if the store fails,
+        and WindowError if the window has no store.
         """
         if self._stored is None:
             raise WindowError(
@@ -320,32 +365,32 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         cached: int | None = None,
         refill_below: int | None = None,
     ) -> Self:
-        """The window as its last checkpoint, or a retained version, left it; its older writer is fenced.
+        """Opens the window as its last checkpoint, or a retained `version`, left it. Fences its older writer.
 
-        Reads the manifest and the tails; pages are read when they are needed.
+        `monoid`, `policy` and `page_size` must be those of the checkpoint: ManifestMismatch otherwise. Raises
+        WindowNotFound if the store has no such window or version, and ManifestCorrupt if its root is damaged.
+        Reads the root and the tails in at most three round trips; pages are read when they are needed.
         """
         check_restored(monoid, policy, store, version)
+        bounds = check_kept(retain, lease, buffered, cached, refill_below)
         hold = Ownership.find(
             *(store, name, version, lambda root: check_matches(name, root, monoid, policy, page_size)),
             retain=retain, lease=lease,
         )  # fmt: skip
-        window = cls(
-            *(monoid, policy), name=name, page_size=hold.page_size, retain=retain, lease=lease,
-            buffered=buffered, cached=cached, refill_below=refill_below,
-        )  # fmt: skip
-        window.keep_in(store, hold)
-        window.load(hold.take_over())
+        window = cls.__new__(cls)
+        window._begin(monoid, policy, store, name, hold.page_size, hold, bounds)
+        window._resume(hold.take_over())
         return window
 
-    def load(self, version: Version) -> None:
-        """This window, which is empty and has a store, becomes what a version says."""
+    def _resume(self, version: Version) -> None:
+        """Makes this window, which is empty and has a store, what a version says."""
         assert self._stored is not None
         self._stored.load(version)
         self._admission.clock.resume(version.youngest, version.tail)
 
     @in_turn
-    def hand_over(self, number: int) -> Version:
-        """The window as a version that somebody else keeps; it is closed then. For the hold of an attempt."""
+    def _hand_over(self, number: int) -> Version:
+        """The window as a version, which the caller keeps; closes the window. For the hold of an attempt."""
         assert self._stored is not None
         version = self._stored.hand_over(number, self.monoid, self.policy)
         self._log.tails = []
@@ -353,9 +398,9 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         return version
 
     def close(self) -> None:
-        """Ends the background work, and deletes what no checkpoint names. Closing twice is fine.
+        """Ends the background work, and deletes pages that no checkpoint names. Closing twice is fine.
 
-        In a process that was forked from the window's own it does nothing.
+        In a process that was forked from the window's own, `close` does nothing.
         """
         if self._ended or self._closed == FORKED:
             return
@@ -377,3 +422,35 @@ class MonoidTreeAggregator(TakesTurns, ABC):
     def __repr__(self) -> str:
         where = "memory" if self.store is None else repr(self.store)
         return f"<{type(self).__name__} {self.name!r} of {self.monoid!r}, {len(self)} elements in {where}>"
+
+
+W = TypeVar("W", bound=MonoidTreeAggregator)
+
+
+def open_version(
+    kind: type[W],
+    monoid: Monoid,
+    policy: Policy | None,
+    hold: AttemptHold,
+    *,
+    store: Store,
+    name: str,
+    page_size: int,
+    base: Version | None,
+    inline: int,
+) -> W:
+    """A window as a version left it, or an empty one, under the hold of an attempt.
+
+    The caller keeps the version, and not the store's root. `inline` bytes of each tail may stand in a
+    version: a window smaller than a page, whose rows fit there, never touches the store.
+    """
+    window = kind.__new__(kind)
+    window._begin(monoid, policy, store, name, page_size, hold, inline=inline)
+    if base is not None:
+        window._resume(base)
+    return window
+
+
+def save_version(window: MonoidTreeAggregator, number: int) -> Version:
+    """The window as a version, published if anything had to be written for it. Closes the window."""
+    return window._hand_over(number)

@@ -23,8 +23,7 @@ from mta.encoding.untrusted import Malformed, fields, text, whole
 from mta.keyed.codec import Column
 from mta.keyed.group import SHORT_WINDOW, Group, Rows
 from mta.keyed.plan import KeyedPlan
-from mta.versioned import open_version, save_version
-from mta.window import MonoidTreeAggregator
+from mta.window import MonoidTreeAggregator, open_version, save_version
 from stores import Store, StoreError
 
 #: A window with at most this number of rows is short again.

@@ -17,8 +17,7 @@ from mta.core.logarithmic_view import LogarithmicView
 from mta.core.states import layout_of
 from mta.core.view import Added, Change, View, commit_all, finish
 from mta.durability.ownership import Ownership
-from mta.paging.bounds import AS_IS
-from mta.paging.local import LocalPages
+from mta.paging.stored import StoredPages
 from mta.stored_window import StoredWindow
 from stores import Store, open_store
 from stores.names import pages_of, parse_page_key
@@ -33,12 +32,16 @@ class Pair:
 
     def __init__(self, kinds: tuple[Any, Any], store: Store) -> None:
         self.store, self.monoid = store, monoids.Concat()
-        self.log = Log(layout_of(self.monoid), LocalPages(), PAGE)
-        self.views: list[View] = [kind(self.log) for kind in kinds]
-        hold = Ownership(store, "w", PAGE)
-        self.stored = StoredWindow(store, "w", self.log, self.views, hold, AS_IS)
+        self.open(kinds, Ownership(store, "w", PAGE))
         self.letters = ""
         self.heads = [0, 0]
+
+    def open(self, kinds: tuple[Any, Any], hold: Ownership) -> None:
+        layout = layout_of(self.monoid)
+        pages = StoredPages(self.store, "w", layout, hold, PAGE.bit_length() - 1)
+        self.log = Log(layout, pages, PAGE)
+        self.views: list[View] = [kind(self.log) for kind in kinds]
+        self.stored = StoredWindow(self.store, "w", self.log, self.views, pages, hold)
 
     def push(self, heads: list[int]) -> None:
         """Appends a letter and moves the heads, both in one call."""
@@ -82,11 +85,9 @@ class Pair:
         """Another process that takes over."""
         pair = Pair.__new__(Pair)
         pair.store, pair.monoid = self.store, self.monoid
-        pair.log = Log(layout_of(self.monoid), LocalPages(), PAGE)
-        pair.views = [type(view)(pair.log) for view in self.views]
-        hold = Ownership(self.store, "w", PAGE)
-        pair.stored = StoredWindow(self.store, "w", pair.log, pair.views, hold, AS_IS)
-        pair.stored.load(hold.take_over(None))
+        hold = Ownership.find(self.store, "w", None, lambda _: None)
+        pair.open((type(self.views[0]), type(self.views[1])), hold)
+        pair.stored.load(hold.take_over())
         pair.letters, pair.heads = self.letters, list(self.heads)
         return pair
 

@@ -1,0 +1,27 @@
+"""`dir(window)` shows what a user may call, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mta import AmortizedMTA, LogMTA, monoids
+from stores import open_store
+
+CALLS = {
+    *("push", "insert", "extend", "slide"),
+    *("query", "range_query", "oldest", "youngest"),
+    *("evict", "evict_until", "enforce"),
+    *("checkpoint", "restore", "close", "offset", "version"),
+    *("monoid", "policy", "store", "name", "page_size", "pages_read"),
+}
+
+
+@pytest.mark.parametrize("kind", [LogMTA, AmortizedMTA])
+@pytest.mark.parametrize("url", [None, "memory:"])
+def test_a_window_shows_what_users_may_call(kind: Any, url: str | None) -> None:
+    store = None if url is None else open_store(url)
+    with kind(monoids.Sum(), store=store) as window:
+        assert {name for name in dir(window) if not name.startswith("_")} == CALLS
+        assert all(getattr(type(window), name).__doc__ for name in CALLS)
