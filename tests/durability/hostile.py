@@ -200,7 +200,7 @@ def _windows(store: Any) -> None:
     """A window of columns, one of objects, and one that attempts share, all named `bad-…`; and a good one."""
     from mta import AmortizedMTA, monoids, policies
     from mta.durability.attempts import AttemptHold
-    from mta.versioned import open_version, save_version
+    from mta.window import open_version, save_version
 
     policy = policies.CountWindow(30)
     kinds = {"bad-columns": monoids.Max(), "bad-objects": monoids.Collect(), "good": monoids.Sum()}

@@ -19,7 +19,7 @@ from mta.durability.coding import decode_root, encode_root
 from mta.durability.manifest import EPOCHS, Extents, Root, SavedTail, SavedView, Version
 from mta.durability.operations import collect, verify
 from mta.durability.ownership import Ownership
-from mta.versioned import open_version, save_version
+from mta.window import open_version, save_version
 from stores import StoreUnavailable, Token, WrapperStore, open_store
 from stores.testing import FaultyStore
 
