@@ -1,11 +1,14 @@
-"""What keeps a window in a store: its pages there, a writer's hold on its name, and its checkpoints."""
+"""A window in a store: the pages of its log, a writer's hold on its name, and its checkpoints."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from mta.core.log import Log
 from mta.core.outcome import Batch
+from mta.core.states import Layout
 from mta.core.view import View
 from mta.durability.attempts import AttemptHold
 from mta.durability.checkpoints import INLINE, Checkpoints, Content, fingerprint
@@ -18,39 +21,63 @@ from mta.paging.stored import StoredPages
 from mta.policies import Policy
 from stores import Conflict, Store, StoreError
 
+#: The offset of a window without a checkpoint, packed.
+NO_OFFSET = pack(None)
 
-class Keeper:
-    """Keeps the pages of a log, which has none yet, in a store."""
+
+class StoredWindow:
+    """The durable part of a window: a log and its views, whose pages are kept in a store under a name.
+
+    `pages` is the page source of the log. `begin` gives it the log and the views, `restore` also makes them
+    what a version says.
+    """
 
     def __init__(
         self,
         store: Store,
         name: str,
-        view: View,
+        layout: Layout,
+        page_size: int,
         hold: Ownership | AttemptHold,
         bounds: Bounds,
         *,
         inline: int = INLINE,
     ) -> None:
-        self._view = view
+        """`inline` bytes of each tail may stand in a version itself."""
         self.hold = hold
-        self.checkpoints = Checkpoints(store, name, view.layout, hold, inline)
-        self.pages = StoredPages(store, name, view.layout, hold, view.log.shift, bounds)
-        view.log.pages = self.pages
-        view.follower = self.pages.follow()
+        self.checkpoints = Checkpoints(store, name, layout, hold, inline)
+        self.pages = StoredPages(store, name, layout, hold, page_size.bit_length() - 1, bounds)
         #: the caller's offset in the last checkpoint, packed, and the number of that checkpoint
-        self.offset = pack(None)
+        self.offset = NO_OFFSET
         self.version: int | None = None
 
-    def _content(self) -> Content:
-        view = self._view
-        saved = SavedView(view.head, view.end, view.oldest if len(view) else None)
-        return Content((saved,), view.log.tail, view.log.youngest, view.log.tails)
+    def begin(self, log: Log, views: Sequence[View]) -> None:
+        """Takes an empty log over these pages, and its views."""
+        self._log, self._views = log, views
+
+    def restore(self, version: Version) -> None:
+        """Makes the log and its views, which are empty, what a version says; one round trip if it has parts.
+
+        Raises PagesLost or PageCorrupt if a part of a tail is gone or damaged.
+        """
+        log, pages = self._log, self.pages
+        tails = self.checkpoints.load(version)
+        pages.reserve(2 * len(tails) + 4)
+        pages.resume(self.hold.root.first_needed() or 0, version.head, version.tail, len(tails))
+        log.resume(tails, version.tail, version.youngest)
+        for view, (head, _, oldest) in zip(self._views, version.views, strict=True):
+            view.resume(head, oldest)
+        self.offset, self.version = version.offset, version.number
 
     def checkpoint(self, offset: Any, monoid: Monoid, policy: Policy | None) -> int:
+        """Commits a version with the caller's offset; returns its number.
+
+        Writes the pages and the entries of tails since the last checkpoint. Raises Fenced if another writer
+        has taken the window over.
+        """
         packed = pack(offset)
         self.pages.check_deletions()
-        self.pages.flush(self._view.end)
+        self.pages.flush(self._log.tail)
         version = self.checkpoints.commit(
             self._content(), packed, monoid.fingerprint(), fingerprint(policy), self.pages.check_present
         )
@@ -58,24 +85,21 @@ class Keeper:
         self.pages.committed(self.checkpoints.unneeded_parts())
         return version.number
 
-    def load(self, version: Version) -> None:
-        """The tree becomes what a version says."""
-        view, pages = self._view, self.pages
-        tails = self.checkpoints.load(version)
-        pages.reserve(2 * len(tails) + 4)
-        pages.resume(version.tail, self.hold.root.first_needed() or 0, len(tails))
-        view.log.resume(tails, version.tail, version.youngest)
-        view.resume(version.head, version.oldest)
-        view.log.drop_behind_views()
-        self.offset, self.version = version.offset, version.number
+    def _content(self) -> Content:
+        log = self._log
+        views = tuple(
+            SavedView(view.head, view.end, view.oldest if view.head < view.end else None)
+            for view in self._views
+        )
+        return Content(views, log.tail, log.youngest, log.tails)
 
     def write_early(self, batch: Batch) -> None:
         """Has the pages of a batch written while its results are computed, where checkpoints are made."""
         if self.version is not None:
-            self.pages.put_early(self._view.log.coming_pages(batch.times, batch.elements))
+            self.pages.put_early(self._log.coming_pages(batch.times, batch.elements))
 
     def close(self) -> None:
-        """Ends the background work, and deletes what no checkpoint names."""
+        """Ends the background work, and deletes the pages that no checkpoint names."""
         self.hold.end()
         self.pages.close()
         if self.hold.extents is not None:
@@ -84,13 +108,13 @@ class Keeper:
             self.hold.let_go()
 
     def hand_over(self, number: int, monoid: Monoid, policy: Policy | None) -> Version:
-        """The window as a version that somebody else keeps, published if anything was written for it.
+        """The window as a version that another party keeps, published if anything was written for it.
 
-        For the hold of an attempt; ends the background work.
+        For the hold of an attempt. Ends the background work.
         """
         hold, pages = self.hold, self.pages
         assert isinstance(hold, AttemptHold)
-        pages.flush(self._view.end)
+        pages.flush(self._log.tail)
         version = self.checkpoints.version(self._content(), number, pack(number))
         if hold.claimed:
             hold.commit(version, monoid.fingerprint(), fingerprint(policy))

@@ -8,6 +8,7 @@ has the tree commit it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import Any, NoReturn, Self
 from uuid import uuid4
 
@@ -30,7 +31,7 @@ from mta.kinds import UNKNOWN
 from mta.monoids.base import Monoid
 from mta.paging.local import LocalPages
 from mta.policies import Policy
-from mta.stored_window import Keeper
+from mta.stored_window import StoredWindow
 from mta.turns import CLOSED, FORKED, TakesTurns, in_turn
 from stores import Store
 
@@ -70,7 +71,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         self._log = Log(layout_of(monoid), LocalPages(), self._page_size)
         self._view = self._view_kind(monoid)(self._log, singles=bool(limits.predicates))
         self._admission = Admission(self._log, asked_for_times=bool(limits.spans()))
-        self._keeper: Keeper | None = None
+        self._keeper: StoredWindow | None = None
         if store is not None:
             self.keep_in(store, Ownership(store, self._name, self._page_size, retain=retain, lease=lease))
 
@@ -286,7 +287,12 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         `inline` bytes of each tail may stand in a version itself.
         """
         self._store, self._admission.stored = store, True
-        self._keeper = Keeper(store, self._name, self._view, hold, self._bounds, inline=inline)
+        self._keeper = StoredWindow(
+            *(store, self._name, self._log.layout, self._page_size, hold, self._bounds), inline=inline
+        )
+        self._log.pages = self._keeper.pages
+        self._view.follower = self._keeper.pages.follow()
+        self._keeper.begin(self._log, [self._view])
         self._stays_in_this_process()
 
     @in_turn
@@ -324,7 +330,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         """
         check_restored(monoid, policy, store, version)
         hold = Ownership.find(
-            *(store, name, version, lambda root: check_matches(name, root, monoid, policy, page_size)),
+            *(store, name, version, partial(check_matches, name, monoid, policy, page_size)),
             retain=retain, lease=lease,
         )  # fmt: skip
         window = cls(
@@ -338,7 +344,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
     def load(self, version: Version) -> None:
         """This window, which is empty and has a store, becomes what a version says."""
         assert self._keeper is not None
-        self._keeper.load(version)
+        self._keeper.restore(version)
         self._admission.clock.resume(version.youngest, version.tail)
 
     @in_turn

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +65,8 @@ def calls_of_a_window(url: str) -> dict[str, list[Counter[tuple[str, str]]]]:
                 found[does].append(seen)
             window.checkpoint()
         restored: list[AmortizedMTA] = []
-        found["restore"] = [
-            functions_called(
-                lambda: restored.append(AmortizedMTA.restore(store, "walk", monoids.Max(), policy))
-            )
-        ]
+        restore = partial(AmortizedMTA.restore, store, "walk", monoids.Max(), policy)
+        found["restore"] = [functions_called(lambda: restored.append(restore()))]
         restored[0].close()
     return found
 

@@ -119,7 +119,7 @@ def test_no_history_of_attempts_violates_them(batches: list[tuple[int, int, bool
                 )  # fmt: skip
                 window.slide(range(count + number))
                 if number == 1:
-                    window._keeper.pages.flush(window._tree.tail)  # type: ignore[union-attr]
+                    window._keeper.pages.flush(window._log.tail)  # type: ignore[union-attr]
                     hold.end()  # it dies
                 else:
                     saved.append(save_version(window, batch))
