@@ -1,4 +1,4 @@
-"""A window in a store: its pages there, a writer's hold on its name, and its checkpoints."""
+"""A window in a store: the pages of its log, a writer's hold on its name, and its checkpoints."""
 
 from __future__ import annotations
 
@@ -19,9 +19,12 @@ from mta.paging.stored import StoredPages
 from mta.policies import Policy
 from stores import Conflict, Store, StoreError
 
+#: The offset of a window without a checkpoint, packed.
+NO_OFFSET = pack(None)
+
 
 class StoredWindow:
-    """Keeps a log and its views in a store, where their pages are."""
+    """The durable part of a window: a log and its views, whose pages are kept in a store under a name."""
 
     def __init__(
         self,
@@ -37,7 +40,7 @@ class StoredWindow:
         self.hold, self.pages = hold, pages
         self.checkpoints = Checkpoints(store, name, log.layout, hold, inline)
         #: the caller's offset in the last checkpoint, packed, and the number of that checkpoint
-        self.offset = pack(None)
+        self.offset = NO_OFFSET
         self.version: int | None = None
 
     def _content(self) -> Content:
@@ -48,6 +51,11 @@ class StoredWindow:
         return Content(views, log.tail, log.youngest, log.tails)
 
     def checkpoint(self, offset: Any, monoid: Monoid, policy: Policy | None) -> int:
+        """Commits a version with the caller's offset; returns its number.
+
+        Writes the pages and the entries of tails since the last checkpoint. Raises Fenced if another writer
+        has taken the window over.
+        """
         packed = pack(offset)
         self.pages.check_deletions()
         self.pages.flush(self._log.tail)
@@ -58,16 +66,18 @@ class StoredWindow:
         self.pages.committed(self.checkpoints.unneeded_parts())
         return version.number
 
-    def load(self, version: Version) -> None:
-        """Makes the log and its views, all empty, what a version says."""
+    def restore(self, version: Version) -> None:
+        """Makes the log and its views, which are empty, what a version says; one round trip if it has parts.
+
+        Raises PagesLost or PageCorrupt if a part of a tail is gone or damaged.
+        """
         log, pages = self._log, self.pages
         tails = self.checkpoints.load(version)
         pages.reserve(2 * len(tails) + 4)
-        pages.resume(version.tail, self.hold.root.first_needed() or 0, len(tails))
+        pages.resume(self.hold.root.first_needed() or 0, version.head, version.tail, len(tails))
         log.resume(tails, version.tail, version.youngest)
         for view, saved in zip(self._views, version.views, strict=True):
             view.resume(*saved)
-        log.drop_behind_views()
         self.offset, self.version = version.offset, version.number
 
     def write_early(self, batch: Batch) -> None:

@@ -8,6 +8,7 @@ nothing changes, and then has the view commit the changes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import Any, NoReturn, Self, TypeVar
 from uuid import uuid4
 
@@ -374,7 +375,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         check_restored(monoid, policy, store, version)
         bounds = check_kept(retain, lease, buffered, cached, refill_below)
         hold = Ownership.find(
-            *(store, name, version, lambda root: check_matches(name, root, monoid, policy, page_size)),
+            *(store, name, version, partial(check_matches, name, monoid, policy, page_size)),
             retain=retain, lease=lease,
         )  # fmt: skip
         window = cls.__new__(cls)
@@ -385,7 +386,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
     def _resume(self, version: Version) -> None:
         """Makes this window, which is empty and has a store, what a version says."""
         assert self._stored is not None
-        self._stored.load(version)
+        self._stored.restore(version)
         self._admission.clock.resume(version.youngest, version.tail)
 
     @in_turn

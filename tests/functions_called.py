@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def functions_called(call: Callable[[], Any]) -> Counter[tuple[str, str]]:
     return seen
 
 
-def calls_of_a_window(url: str) -> dict[str, list[Counter[tuple[str, str]]]]:
+def calls_of_a_window(url: str, name: str = "walk") -> dict[str, list[Counter[tuple[str, str]]]]:
     """The functions of each push into a window that walks, by what the push does, and of `restore`.
 
     `push` neither fills a page nor enters one, `fill` fills one, under `enter` the head enters one.
@@ -53,7 +54,7 @@ def calls_of_a_window(url: str) -> dict[str, list[Counter[tuple[str, str]]]]:
     count = PAGES * SIZE + SIZE // 2
     policy = policies.CountWindow(count)
     with open_store(url) as store:
-        with AmortizedMTA(monoids.Max(), policy, store=store, name="walk", page_size=SIZE) as window:
+        with AmortizedMTA(monoids.Max(), policy, store=store, name=name, page_size=SIZE) as window:
             window.extend(list(range(count)))
             window.checkpoint()
             view = window._view
@@ -64,11 +65,8 @@ def calls_of_a_window(url: str) -> dict[str, list[Counter[tuple[str, str]]]]:
                 found[does].append(seen)
             window.checkpoint()
         restored: list[AmortizedMTA] = []
-        found["restore"] = [
-            functions_called(
-                lambda: restored.append(AmortizedMTA.restore(store, "walk", monoids.Max(), policy))
-            )
-        ]
+        restore = partial(AmortizedMTA.restore, store, name, monoids.Max(), policy)
+        found["restore"] = [functions_called(lambda: restored.append(restore()))]
         restored[0].close()
     return found
 

@@ -114,7 +114,7 @@ class AttemptHold(Writer):
                 f"the window {self._name!r} in {self._store!r} is none of a streaming query: give the "
                 "query's windows another name, or remove the old one by `mta rm`"
             )
-        size = 1 << self._shift
+        size = self.page_size
         kept = tuple(
             each
             for each in root.attempts

@@ -9,6 +9,7 @@ the elements since the last one, and not by the sizes of the window and of its p
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, NamedTuple
 
 from mta.core.states import Layout
@@ -132,7 +133,7 @@ class Checkpoints:
         # parts below the least number that a retained version gives may be deleted, so none gets such a
         # number
         self._next_part = max(version.next_part, self._writer.root.next_part())
-        self._parts = {part for old in versions for part in old.parts()}
+        self._parts = set(chain.from_iterable(map(Version.parts, versions)))
         return tails
 
 
@@ -141,7 +142,7 @@ def fingerprint(policy: Policy | None) -> str:
 
 
 def check_matches(
-    name: str, root: Root, monoid: Monoid, policy: Policy | None, page_size: int | None
+    name: str, monoid: Monoid, policy: Policy | None, page_size: int | None, root: Root
 ) -> None:
     """Raises ManifestMismatch if a window is to be restored with another monoid, policy or page size."""
     for what, then, now in (

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from functools import partial
+from itertools import count
 from typing import Any
 
 import msgpack
@@ -36,33 +38,21 @@ LAST_EPOCH = LAST_POSITION = 1 << 62
 
 def pack_version(version: Version) -> list[Any]:
     """A version as a list. Several views, or one that ends before the tail, take a field more."""
+    head, _, oldest = version.oldest_view
     packed = [
-        version.number, version.head, version.tail, version.oldest, version.youngest, version.offset,
-        [list(pair) for pair in version.extents.ends],
-        [[tail.start, _pack_parts(tail.parts), tail.inline, tail.inline_count] for tail in version.tails],
-        version.next_part, [list(documents) for documents in version.documents],
+        version.number, head, version.tail, oldest, version.youngest, version.offset,
+        list(map(list, version.extents.ends)), list(map(_pack_tail, version.tails)),
+        version.next_part, list(map(list, version.documents)),
     ]  # fmt: skip
-    if version.views != _only_view(version.head, version.tail, version.oldest):
-        packed.append([list(view) for view in version.views])
+    if version.views != ((head, version.tail, oldest),):
+        packed.append(list(map(list, version.views)))
     return packed
 
 
-def _only_view(head: int, tail: int, oldest: Any) -> tuple[SavedView, ...]:
-    """The views of a version that has one, up to its tail."""
-    return (SavedView(head, tail, oldest),)
-
-
 def encode_root(name: str, root: Root) -> bytes:
-    attempts = [
-        [
-            each.id, each.epoch, each.batch, each.run, list(each.owner), each.lease,
-            None if each.version is None else pack_version(each.version),
-        ]
-        for each in root.attempts
-    ]  # fmt: skip
     content = [
         FORMAT, name, root.epoch, root.page_size, root.monoid, root.policy, list(root.owner), root.lease,
-        root.next_version, list(map(pack_version, root.versions)), attempts,
+        root.next_version, list(map(pack_version, root.versions)), list(map(_pack_attempt, root.attempts)),
     ]  # fmt: skip
     return seal(msgpack.packb(content), magic=MAGIC)
 
@@ -77,12 +67,13 @@ def decode_root(name: str, data: bytes) -> Root:
             f"{what} ({len(data)} bytes, wrong checksum); restore it from a copy of the store"
         ) from error
     try:
-        return surely(lambda: _root(name, fields(packing.unpack(payload), "it")))
+        return surely(partial(_root, name, payload))
     except Malformed as error:
         raise ManifestCorrupt(f"{what}, though its checksum is right: {error}") from error
 
 
-def _root(name: str, content: list[Any]) -> Root:
+def _root(name: str, payload: memoryview) -> Root:
+    content = fields(packing.unpack(payload), "it")
     if content[:1] != [FORMAT]:
         raise ManifestCorrupt(
             f"the manifest of window {name!r} has format {shown(content[:1])}, this is {FORMAT}: it was "
@@ -101,9 +92,26 @@ def _root(name: str, content: list[Any]) -> Root:
     return Root(
         _epoch(epoch), page_size, text(monoid, "the monoid"), text(policy, "the policy"), _owner(owner),
         None if lease is None else real(lease, "the lease"), whole(next_version, "the next version's number"),
-        tuple(_version(shift, version) for version in fields(versions, "the list of versions")),
-        tuple(_attempt(shift, attempt) for attempt in fields(attempts, "the list of attempts")),
+        tuple(map(partial(_version, shift), fields(versions, "the list of versions"))),
+        tuple(map(partial(_attempt, shift), fields(attempts, "the list of attempts"))),
     )  # fmt: skip
+
+
+def _pack_tail(tail: SavedTail) -> list[Any]:
+    """Parts follow each other without a gap: an epoch, and for each of its parts serial number and length."""
+    packed: list[list[int]] = []
+    for part in tail.parts:
+        if not packed or packed[-1][0] != part.epoch:
+            packed.append([part.epoch])
+        packed[-1] += part.serial, part.stop - part.start
+    return [tail.start, packed, tail.inline, tail.inline_count]
+
+
+def _pack_attempt(attempt: Attempt) -> list[Any]:
+    return [
+        attempt.id, attempt.epoch, attempt.batch, attempt.run, list(attempt.owner), attempt.lease,
+        None if attempt.version is None else pack_version(attempt.version),
+    ]  # fmt: skip
 
 
 def _attempt(shift: int, packed: Any) -> Attempt:
@@ -126,7 +134,7 @@ def _epoch(value: Any) -> int:
 def unpack_version(shift: int, packed: Any) -> Version:
     """The reverse of `pack_version`; ManifestCorrupt where no window can be like that."""
     try:
-        return surely(lambda: _version(shift, packed))
+        return surely(partial(_version, shift, packed))
     except Malformed as error:
         raise ManifestCorrupt(f"a version of a window is damaged: {error}") from error
 
@@ -138,21 +146,22 @@ def _version(shift: int, packed: Any) -> Version:
     )
     whole(tail, "the tail", 0, LAST_POSITION)
     packing.unpack(raw(offset, "the offset"))
-    views = only = _only_view(whole(head, "the head", 0, tail), tail, _time(oldest))
+    only = SavedView(whole(head, "the head", 0, tail), tail, _time(oldest))
+    views: tuple[SavedView, ...] = (only,)
     if several:
-        views = tuple(_view(each) for each in fields(packed[10], "the views"))
-        if not 0 < len(views) <= MOST_VIEWS or views == only:
+        views = tuple(map(_view, fields(packed[10], "the views")))
+        if not 0 < len(views) <= MOST_VIEWS or views == (only,):
             raise Malformed(f"it has {len(views)} views, which do not need a field of their own")
     version = Version(
         whole(number, "the number of a version"), views, tail, _time(youngest), offset,
-        Extents(tuple(_extent(each) for each in fields(ends, "the extents")), shift),
-        tuple(_saved_tail(tier, each) for tier, each in enumerate(fields(tails, "the tails"))),
+        Extents(tuple(map(_extent, fields(ends, "the extents"))), shift),
+        tuple(map(_saved_tail, count(), fields(tails, "the tails"))),
         whole(next_part, "the next part"),
-        tuple(_documents(each) for each in fields(documents, "the documents")),
+        tuple(map(_documents, fields(documents, "the documents"))),
     )  # fmt: skip
     for violation in invariants.of_version(version):
         raise Malformed(violation)
-    if (version.head, version.oldest) != only[0][::2]:
+    if several and (version.head, version.oldest) != (head, oldest):
         raise Malformed(f"its head is {head}, of time {oldest}, and its views are {shown(list(views))}")
     return version
 
@@ -172,12 +181,12 @@ def _extent(packed: Any) -> tuple[int, int | None]:
 
 
 def _saved_tail(tier: int, packed: Any) -> SavedTail:
-    start, parts, inline, count = fields(packed, "a tail", 4)
+    start, parts, inline, entries = fields(packed, "a tail", 4)
     whole(start, "the start of a tail")
-    whole(count, "the number of entries of a tail", 0, LARGEST_PAGE)
-    if bool(raw(inline, "the entries of a tail")) != bool(count):
-        raise Malformed(f"a tail has {count} entries in {len(inline)} bytes")
-    return SavedTail(start, tuple(_unpack_parts(tier, start, fields(parts, "the parts"))), inline, count)
+    whole(entries, "the number of entries of a tail", 0, LARGEST_PAGE)
+    if bool(raw(inline, "the entries of a tail")) != bool(entries):
+        raise Malformed(f"a tail has {entries} entries in {len(inline)} bytes")
+    return SavedTail(start, tuple(_unpack_parts(tier, start, fields(parts, "the parts"))), inline, entries)
 
 
 def _documents(packed: Any) -> tuple[int, int, int]:
@@ -186,23 +195,15 @@ def _documents(packed: Any) -> tuple[int, int, int]:
     return _epoch(epoch), first, last
 
 
-def _pack_parts(parts: Iterable[Part]) -> list[list[int]]:
-    """Parts follow each other without a gap: an epoch, and for each of its parts serial number and length."""
-    packed: list[list[int]] = []
-    for part in parts:
-        if not packed or packed[-1][0] != part.epoch:
-            packed.append([part.epoch])
-        packed[-1] += part.serial, part.stop - part.start
-    return packed
-
-
 def _unpack_parts(tier: int, start: int, packed: list[Any]) -> Iterator[Part]:
-    if sum(len(fields(each, "the parts of an epoch")) // 2 for each in packed) > MOST_PARTS:
-        raise Malformed(f"a tail has more than {MOST_PARTS} parts")
+    left = MOST_PARTS
     for each in packed:
-        epoch, *numbers = each or [None]
-        for place in range(0, len(numbers), 2):
-            serial, length = fields(numbers[place : place + 2], "a part", 2)
+        epoch, *numbers = fields(each, "the parts of an epoch") or [None]
+        left -= len(numbers) // 2
+        if left < 0:
+            raise Malformed(f"a tail has more than {MOST_PARTS} parts")
+        for at in range(0, len(numbers), 2):
+            serial, length = fields(numbers[at : at + 2], "a part", 2)
             whole(length, "the length of a part", 1, LARGEST_PAGE)
             yield Part(tier, _epoch(epoch), whole(serial, "the number of a part"), start, start + length)
             start += length

@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -181,7 +182,7 @@ class Version:
 
     def parts(self) -> Iterator[Part]:
         """The parts of its tails."""
-        return (part for tail in self.tails for part in tail.parts)
+        return chain.from_iterable(map(attrgetter("parts"), self.tails))
 
     def keys(self, name: str) -> Iterator[str]:
         """The keys of all pages, parts and documents that this version names."""
@@ -286,8 +287,9 @@ class Root:
     @property
     def retained(self) -> tuple[Version, ...]:
         """The versions that were committed, and those that attempts have published."""
-        published = (each.version for each in self.attempts if each.version is not None)
-        return (*self.versions, *published)
+        if not self.attempts:
+            return self.versions
+        return (*self.versions, *(each.version for each in self.attempts if each.version is not None))
 
     def has(self, epoch: int) -> bool:
         """Whether an epoch is one of those that the last claim of the root took."""
@@ -301,11 +303,11 @@ class Root:
 
     def first_needed(self) -> int | None:
         """The first position that a retained version needs; None if there is no version."""
-        return min((version.head for version in self.retained), default=None)
+        return min(map(attrgetter("head"), self.retained), default=None)
 
     def next_part(self) -> int:
         """The least serial number of parts that are in no retained version, and in versions to come."""
-        return max((version.next_part for version in self.retained), default=0)
+        return max(map(attrgetter("next_part"), self.retained), default=0)
 
 
 def next_epoch(epoch: int, now: float) -> int:

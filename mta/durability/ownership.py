@@ -31,11 +31,13 @@ class _Sent(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """A root as it was read, and the version in it to go on from."""
+    """A root as it was read, and the version in it to go on from, by its number, or the last one."""
 
     root: Root
     version: Version
     token: Token
+    number: int | None
+    check: Callable[[Root], None]
 
 
 class Ownership(Writer):
@@ -46,8 +48,7 @@ class Ownership(Writer):
     ) -> None:
         super().__init__(store, name, page_size, lease)
         self._retain = retain
-        #: reads the root of a window to go on with, and checks it
-        self._find: Callable[[], _Found] | None = None
+        #: the window to go on with, as it was found
         self._found: _Found | None = None
         self._token: Token | None = None
         #: the last version that this writer's window goes on from
@@ -78,19 +79,8 @@ class Ownership(Writer):
         Reads the root, and takes nothing over yet. `check` may refuse the root.
         """
         hold = cls(store, name, 2, retain=retain, lease=lease)
-
-        def find() -> _Found:
-            found = hold._read_version(number)
-            check(found.root)
-            hold._shift = found.root.page_size.bit_length() - 1
-            return found
-
-        hold._find, hold._found = find, find()
+        hold._look(number, check)
         return hold
-
-    @property
-    def page_size(self) -> int:
-        return 1 << self._shift
 
     # -- taking over ------------------------------------------------------------------------------------
 
@@ -102,43 +92,48 @@ class Ownership(Writer):
                 return
             found = self._read()
             root, token = found or (self.root, None)
-            self._refuse_shared(root, "give the new window another name, or remove the old one by `mta rm`")
+            if root.attempts:
+                raise self._shared("give the new window another name, or remove the old one by `mta rm`")
             if root.versions:
                 raise WindowExists(
                     f"the window {self._name!r} has checkpoints in {self._store!r}: go on with it by "
                     "restore(), give the new window another name, or remove the old one by `mta rm`"
                 )
-            self._swap(self._next(replace(root, page_size=1 << self._shift)), token)
+            self._swap(self._next(replace(root, page_size=self.page_size)), token)
             self.extents = Extents(((self.root.epoch, None),), self._shift)
             self._keep()
 
-    def _read_version(self, number: int | None) -> _Found:
-        found = self._read()
-        if found is not None:
-            self._refuse_shared(found[0], "start the query again instead")
-        version = found[0].version(number) if found else None
-        if found is None or version is None:
-            raise WindowNotFound(self._not_found(found[0] if found else None, number))
-        return _Found(found[0], version, found[1])
+    def _look(self, number: int | None, check: Callable[[Root], None]) -> _Found:
+        """Reads the root of a window to go on with."""
+        root, token = self._read() or (None, b"")
+        if root is not None and root.attempts:
+            raise self._shared("start the query again instead")
+        version = root.version(number) if root else None
+        if root is None or version is None:
+            raise WindowNotFound(self._not_found(root, number))
+        check(root)
+        self.page_size, self._shift = root.page_size, root.page_size.bit_length() - 1
+        self._found = _Found(root, version, token, number, check)
+        return self._found
 
-    def _refuse_shared(self, root: Root, instead: str) -> None:
-        if root.attempts:
-            raise WindowExists(
-                f"the window {self._name!r} in {self._store!r} is that of a streaming query, whose state "
-                f"says where it goes on: {instead}"
-            )
+    def _shared(self, instead: str) -> WindowExists:
+        return WindowExists(
+            f"the window {self._name!r} in {self._store!r} is that of a streaming query, whose state says "
+            f"where it goes on: {instead}"
+        )
 
     def take_over(self) -> Version:
         """Raises the epoch, to go on from the version that `find` has found."""
-        assert self._find is not None
+        found = self._found
+        assert found is not None
         with self._lock:
             while True:
-                root, version, token = self._found or self._find()
-                self._found = None
                 try:
-                    self._swap(self._next(root), token, version.number)
+                    self._swap(self._next(found.root), found.token, found.version.number)
                 except Fenced:  # another writer was first: it is taken over in its turn
+                    found = self._look(found.number, found.check)
                     continue
+                version, self._found = found.version, None
                 self.extents = version.extents.taken_over(version.tail, self.root.epoch)
                 self._keep()
                 return version
@@ -152,7 +147,7 @@ class Ownership(Writer):
                 self.root,
                 monoid=monoid,
                 policy=policy,
-                lease=self._until(),
+                lease=None if self._lease is None else self._store.now() + self._lease,
                 next_version=version.number + 1,
                 versions=versions,
             )
@@ -167,8 +162,9 @@ class Ownership(Writer):
                 self._store.delete_root(self._name, self._token)
 
     def _next(self, root: Root) -> Root:
-        epoch = next_epoch(root.epoch, self._store.now())
-        return replace(root, epoch=epoch, owner=this_process(), lease=self._until())
+        now = self._store.now()
+        lease = None if self._lease is None else now + self._lease
+        return replace(root, epoch=next_epoch(root.epoch, now), owner=this_process(), lease=lease)
 
     def _swap(self, root: Root, expected: Token | None, lineage: int | None = None) -> None:
         """Swaps a root in, which goes on from the version `lineage` if it is one of another than before."""
@@ -238,9 +234,6 @@ class Ownership(Writer):
         sent = None if found is None else self._sent(found[0])
         if found is not None and sent is not None:
             self._token, self.root, self._lineage = found[1], sent.root, sent.lineage
-
-    def _until(self) -> float | None:
-        return None if self._lease is None else self._store.now() + self._lease
 
     def _fenced(self, found: tuple[bytes, Token] | None) -> str:
         if found is None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from functools import partial
+from itertools import count
 
 from mta.core.states import Layout
 from mta.core.tail import Tail
@@ -16,7 +17,7 @@ from stores import Store
 def encode_tail(layout: Layout, name: str, tail: Tail, start: int) -> bytes:
     """The entries of a tail from `start` on, serialized."""
     young = tail.part(start, tail.stop)
-    return encode_run(layout, _identity(name, tail.tier, start), tail.tier, young.times, young.run)
+    return encode_run(layout, [name, "tail", tail.tier, start], tail.tier, young.times, young.run)
 
 
 def load_tails(store: Store, name: str, layout: Layout, version: Version) -> list[Tail]:
@@ -24,14 +25,15 @@ def load_tails(store: Store, name: str, layout: Layout, version: Version) -> lis
 
     Raises PagesLost if a part is not in the store, PageCorrupt if one is not what was written.
     """
-    parts = list(version.parts())
-    keys = [part.key(name) for part in parts]
-    found = dict(zip(parts, store.get_many(keys), strict=True)) if keys else {}
-    return [load_tail(store, name, layout, tier, saved, found) for tier, saved in enumerate(version.tails)]
+    found: dict[Part, bytes | None] = {}
+    if parts := list(version.parts()):
+        found = dict(zip(parts, store.get_many([part.key(name) for part in parts]), strict=True))
+    load = partial(load_tail, store, name, layout, found)
+    return list(map(load, count(), version.tails))
 
 
 def load_tail(
-    store: Store, name: str, layout: Layout, tier: int, saved: SavedTail, found: Mapping[Part, bytes | None]
+    store: Store, name: str, layout: Layout, found: Mapping[Part, bytes | None], tier: int, saved: SavedTail
 ) -> Tail:
     """A tier's tail, of the bytes that were found for its parts and of its entries in the version."""
     tail = Tail(layout, tier, saved.start)
@@ -43,18 +45,11 @@ def load_tail(
                 f"{what} is not in {store!r} (key {part.key(name)!r}); the store "
                 "lost it: restore another version, or start the window anew"
             )
-        tail = _followed(layout, tail, data, name, part.stop, what)
+        entries = part.stop - part.start
+        identity = [name, "tail", tier, part.start]
+        tail = tail.followed(*decode_run(layout, data, identity, tier, what, entries))
     if saved.inline:
-        stop, what = saved.saved + saved.inline_count, f"the tail of tier {tier} of window {name!r}"
-        tail = _followed(layout, tail, saved.inline, name, stop, what)
+        what, identity = f"the tail of tier {tier} of window {name!r}", [name, "tail", tier, saved.saved]
+        run = decode_run(layout, saved.inline, identity, tier, what, saved.inline_count)
+        tail = tail.followed(*run)
     return tail
-
-
-def _followed(layout: Layout, tail: Tail, data: bytes, name: str, stop: int, what: str) -> Tail:
-    """A tail followed by the entries up to `stop`, out of their bytes."""
-    identity = _identity(name, tail.tier, tail.stop)
-    return tail.followed(*decode_run(layout, data, identity, tail.tier, what, stop - tail.stop))
-
-
-def _identity(name: str, tier: int, start: int) -> list[Any]:
-    return [name, "tail", tier, start]

@@ -22,7 +22,7 @@ class Writer(ABC):
 
     def __init__(self, store: Store, name: str, page_size: int, lease: float | None) -> None:
         self._store, self._name = store, check_name(name)
-        self._shift = page_size.bit_length() - 1
+        self.page_size, self._shift = page_size, page_size.bit_length() - 1
         self._lock = threading.RLock()
         self._lease = lease
         #: when the lease was renewed, by the monotonic clock

@@ -1,8 +1,8 @@
 """Work in the background: a few threads for all windows of a store, and lanes of work in order for each.
 
-Written by hand because of what the standard library's executors and `threading.Thread` do not promise: that
-a thread which cannot start, or an interrupt at any point, loses no work and leaves nobody waiting. Whoever
-waits for a lane does its work himself where no thread does.
+Executors of the standard library and `threading.Thread` may lose work, or leave a caller waiting, if a thread
+cannot start, or after an interrupt at some points. These lanes do not: a caller that waits for a lane does
+its work itself if no thread does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary
 from mta.errors import WindowError
 from stores import Store, StoreError
 
-#: Threads of one store: one that writes or deletes, and one that reads ahead.
+#: The most threads of one store: one writes or deletes while one reads ahead.
 MOST = 2
 
 #: Seconds that a thread waits for more work before it ends.
@@ -37,7 +37,7 @@ _log = logging.getLogger("stores")
 class Lane:
     """Work that is done one piece after the other, in the order it came.
 
-    A piece that a store or a window refuses has said so to whom it concerns.
+    An error of a store or a window in a piece is only logged here: the piece has handed it on itself.
     """
 
     def __init__(self, pool: Pool) -> None:
@@ -46,13 +46,13 @@ class Lane:
         self._at_work = threading.Lock()
 
     def submit(self, work: Callable[[], None]) -> None:
-        """Adds a piece, unless the same piece waits already behind the one that is being done."""
+        """Adds a piece, unless the same piece waits already behind the piece that is being done."""
         if self._work.count(work) < 2:
             self._work.append(work)
             self._pool.wake(self)
 
     def run(self) -> None:
-        """Does what there is to do, unless somebody else is at it already."""
+        """Does the pieces, unless another thread is doing them already."""
         while self._work and self._at_work.acquire(blocking=False):
             try:
                 self._run_one()
@@ -63,7 +63,7 @@ class Lane:
                 self._at_work.release()
 
     def finish(self, enough: Callable[[], bool] = lambda: False) -> None:
-        """Returns when all that was submitted is done, or enough of it."""
+        """Returns when all pieces are done, or when `enough` says so."""
         while self._work and not enough():
             with self._at_work:
                 if not enough():
@@ -75,7 +75,7 @@ class Lane:
                 self._work[0]()
             except (StoreError, WindowError) as error:
                 _log.debug("work in the background was refused: %s", error)
-            # not before it is done, so that an interrupt does not lose it
+            # removed after it is done, so that an interrupt does not lose it
             self._work.popleft()
 
 
@@ -127,7 +127,7 @@ class Pool:
         return lane or self._ready.get()
 
     def wait(self, deadline: float) -> None:
-        """Returns when no thread is left, or at a deadline."""
+        """Returns when no thread is left, or at the deadline."""
         while self._threads and time.monotonic() < deadline:
             time.sleep(LINGER / 10)
 
@@ -139,7 +139,10 @@ _lock = threading.Lock()
 def pool_of(store: Store) -> Pool:
     """The threads that all windows of a store share."""
     with _lock:
-        return _pools.setdefault(store, Pool())
+        pool = _pools.get(store)
+        if pool is None:
+            pool = _pools[store] = Pool()
+        return pool
 
 
 def _forget_after_fork() -> None:

@@ -1,4 +1,4 @@
-"""How many elements may wait for the store, and how many are read ahead: the paper's Buffer and Cache."""
+"""The sizes of the paper's Buffer and Cache: how many elements wait for the store or are read ahead."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import NamedTuple
 
 
 class Bounds(NamedTuple):
-    """Numbers of entries. What is None is up to the buffer and to what reads ahead."""
+    """Numbers of entries. None leaves a number to the buffer and to the code that reads ahead."""
 
-    #: full pages are written in one call once they have so many entries together; 0: each as it is full
+    #: full pages are written in one call once they have this many entries together; 0: each when it is full
     buffered: int | None = None
-    #: entries of leaves that are read ahead, with those above them; 0: none
+    #: entries of tier 0 that are read ahead, with the entries above them; 0: none
     cached: int | None = None
-    #: they are read when fewer than so many are left; half of `cached` unless it says otherwise
+    #: they are read when fewer than this many are left; by default half of `cached`
     refill_below: int | None = None
 
     def pages_buffered(self, shift: int) -> int | None:
         return None if self.buffered is None else self.buffered >> shift
 
     def pages_cached(self, shift: int) -> int | None:
-        """Pages of leaves and of the tiers above them; any number of entries is a page at least."""
+        """The pages of tier 0 and of the tiers above; at least one page if there are entries."""
         if not self.cached:
             return self.cached
         leaves = max(1, self.cached >> shift)
@@ -27,11 +27,11 @@ class Bounds(NamedTuple):
 
     @property
     def refill(self) -> float:
-        """The part of what is read ahead that has to be gone before more is read."""
+        """The part of the pages to read ahead that has to be missing before more are read."""
         if not self.cached or self.refill_below is None:
             return 0.5
         return 1 - self.refill_below / self.cached
 
 
-#: Whatever is fast.
+#: All numbers are those that are fast.
 AS_IS = Bounds()

@@ -113,7 +113,10 @@ def _decoded(layout: Layout, tier: int, count: int, encoded: list[_Column]) -> t
     expected = _width(layout, tier)
     if not encoded or not (times_only or len(encoded) == 1 + expected):
         raise Malformed(f"it has {len(encoded)} columns with the times, not {1 + expected}")
-    times = _times(*encoded[0], count)
+    times = decode_column(*encoded[0], count)
+    if times.dtype == object:  # whole numbers that floats would round, beside floats
+        for each in times.tolist():
+            moment(each)
     if times_only:
         return times, ()
     columns = [decode_column(*each, count) for each in encoded[1:]]
@@ -138,14 +141,6 @@ def _width(layout: Layout, tier: int) -> int:
     if not isinstance(layout, ColumnLayout):
         return 1
     return layout.monoid.width if tier else layout.monoid.arity
-
-
-def _times(kind: Any, parameters: Any, raw: memoryview, count: int) -> Array:
-    times = decode_column(kind, parameters, raw, count)
-    if times.dtype == object:  # whole numbers that floats would round, beside floats
-        for each in times.tolist():
-            moment(each)
-    return times
 
 
 def _columns(layout: Layout, tier: int, run: Run) -> list[Encoded]:

@@ -38,8 +38,9 @@ class Reaper:
             _append(self._stored.setdefault(name[0], []), name[1])
 
     def resume(self, tier: int, pages: range) -> None:
-        """Notes pages of a tier that are in the store already."""
+        """Notes pages of a tier that are in the store already. Some may be behind every head."""
         self._stored[tier] = [pages]
+        self._dropped[tier] = max(0, self._first.get(tier, 0) - pages.start)
 
     def give_up(self, keys: Iterable[str]) -> None:
         """Has keys deleted that no version names, nor will: something may be, or arrive, under them."""

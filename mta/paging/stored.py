@@ -70,14 +70,15 @@ class StoredPages:
             *(self._page_writer, self._cache, self._reaper, self._writer, self._first),
             together=worth_a_call(shift),
         )
-        self._buffer.hold(bounds.pages_buffered(shift))
+        if bounds.buffered is not None:
+            self._buffer.hold(bounds.pages_buffered(shift))
         #: pages that were asked for, and those of them that were in the process or on their way to it
         self.asked = 0
         self.hits = 0
-        # these calls of a page source are the buffer's own
+        # these calls of a page source are those of one part
         self.check = layout.check_storable_states
         self.put, self.settle, self.take_back = self._buffer.put, self._buffer.settle, self._buffer.take_back
-        self.admit = self._buffer.admit
+        self.admit, self.reserve = self._buffer.admit, self._cache.reserve
 
     # -- out --------------------------------------------------------------------------------------------
 
@@ -110,20 +111,24 @@ class StoredPages:
 
     def follow(self) -> Follower:
         """A follower of one view's head. All followers share the cache."""
-        head = ReadAhead(self._shift, self._bounds.pages_cached(self._shift), self._bounds.refill)
+        bounds, shift = self._bounds, self._shift
+        if bounds.cached is None:
+            head = ReadAhead(shift)
+        else:
+            head = ReadAhead(shift, bounds.pages_cached(shift), bounds.refill)
         self._cache.follow(head)
         return Follower(head, self._cache, self._buffer)
 
-    def reserve(self, pages: int) -> None:
-        """Makes room for pages that are needed at once."""
-        self._cache.reserve(pages)
+    def resume(self, first: int, head: int, tail: int, tiers: int) -> None:
+        """Goes on with the pages of the elements from `first` to `tail`, which are in the store already.
 
-    def resume(self, tail: int, first: int, tiers: int) -> None:
-        """Goes on with the pages of the elements from `first` to `tail`, which are in the store already."""
+        Pages before `head` are behind every head.
+        """
         self._buffer.tail = tail
         self._page_writer.resume()
         for tier in range(tiers):
             shift = self._shift * (tier + 1)
+            self._first[tier] = head >> shift
             self._reaper.resume(tier, range(first >> shift, tail >> shift))
 
     # -- away -------------------------------------------------------------------------------------------

@@ -26,8 +26,7 @@ from mta.durability.coding import decode_root, pack_version
 from mta.durability.manifest import DOCUMENTS, Attempt, Extents, Root, Version
 from mta.durability.operations import collect, collect_window
 from mta.durability.owners import this_process
-from mta.window import open_version, save_version
-from mta.window import MonoidTreeAggregator
+from mta.window import MonoidTreeAggregator, open_version, save_version
 from stores import Store, StoreUnavailable, WrapperStore, open_store, page_key, page_prefix, pages_of
 from stores.testing import FaultyStore
 

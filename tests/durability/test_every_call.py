@@ -15,8 +15,7 @@ from mta.durability.attempts import AttemptHold, retire
 from mta.durability.coding import decode_root
 from mta.durability.manifest import Named
 from mta.durability.operations import collect, inspect, remove, remove_all, survey, verify, window_names
-from mta.window import open_version, save_version
-from mta.window import MonoidTreeAggregator
+from mta.window import MonoidTreeAggregator, open_version, save_version
 from stores import Store, StoreUnavailable, WrapperStore, open_store, pages_of
 
 T = TypeVar("T")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from mta import AmortizedMTA, LogMTA, monoids, policies
 from mta.durability.coding import decode_root
 from mta.durability.manifest import Root
 from mta.window import MonoidTreeAggregator
-from stores import open_store
+from stores import Token, WrapperStore, open_store
 from stores.testing import CountingStore
 
 SMALL, LARGE = 1 << 10, 1 << 18
@@ -111,8 +113,8 @@ def test_restoring_reads_a_path(
     tails = [tail for tail in root_of(store, window.name).versions[-1].tails for _ in tail.parts]
     assert store.keys_read == len(tails)
     assert dict(store.calls) in (
-        {"read_root": 2, "swap_root": 1, "get_many": 1},
-        {"read_root": 2, "swap_root": 1},
+        {"read_root": 1, "swap_root": 1, "get_many": 1},
+        {"read_root": 1, "swap_root": 1},
     )
     assert store.bytes_read <= 8192 + 16 * page_size
     store.reset()
@@ -123,6 +125,62 @@ def test_restoring_reads_a_path(
     assert store.keys_read <= 2 * tiers
     assert store.calls["get_many"] <= tiers + 1
     window.close()
+
+
+def restored(store: CountingStore, **options: Any) -> dict[str, int]:
+    """The calls of restoring the window "w"."""
+    store.reset()
+    window = AmortizedMTA.restore(store, "w", monoids.Max(), policies.CountWindow(50), **options)
+    calls = dict(store.calls)
+    window.close()
+    return calls
+
+
+@pytest.mark.parametrize("page_size", [2, 16, None])
+@pytest.mark.parametrize("inline", [0, 640])
+@pytest.mark.parametrize("lease", [None, 600.0])
+def test_restoring_takes_three_round_trips_at_most(
+    store: CountingStore, page_size: int | None, inline: int, lease: float | None
+) -> None:
+    """Of tails with parts or none, of any version, after a close, a death, and another take-over."""
+    policy = policies.CountWindow(50)
+    window = AmortizedMTA(
+        monoids.Max(), policy, store=store, name="w", page_size=page_size, retain=3, lease=lease
+    )
+    window._keeper.checkpoints._inline = inline  # type: ignore[union-attr]
+    for _ in range(3):
+        window.extend(range(101))
+        window.checkpoint()
+    expected = {"read_root": 1, "swap_root": 1}
+    if not inline:
+        expected["get_many"] = 1
+    window._keeper.hold.end()  # type: ignore[union-attr]  # its process is gone, and its lease lasts
+    quiet(window)
+    for version in (None, 1, 2, 3):
+        for again in (None, 30.0):
+            assert restored(store, version=version, lease=again, retain=3) == expected
+    window.close()
+
+
+def test_restoring_reads_the_root_again_if_another_writer_was_first(store: CountingStore) -> None:
+    filled(store, 50).close()
+
+    class Raced(WrapperStore):
+        raced = False
+
+        def _swap_root(self, name: str, data: bytes, expected_token: Token | None) -> Token:
+            if not self.raced:
+                self.raced = True
+                time.sleep(0.01)  # so that both do not take the same epoch
+                AmortizedMTA.restore(store, name, monoids.Max(), policies.CountWindow(50)).close()
+            return super()._swap_root(name, data, expected_token)
+
+    with CountingStore(Raced(store)) as counting:
+        window = AmortizedMTA.restore(counting, "w50", monoids.Max(), policies.CountWindow(50))
+        assert counting.calls["swap_root"] == 2
+        assert counting.calls["read_root"] <= 3  # the first, after the conflict, and to take over again
+        assert len(window) == 50
+        window.checkpoint()
 
 
 def test_no_row_is_written_twice(store: CountingStore) -> None:

@@ -24,8 +24,7 @@ from mta.durability.attempts import AttemptHold
 from mta.durability.coding import decode_root
 from mta.durability.manifest import PART, Version
 from mta.durability.operations import collect, verify
-from mta.window import open_version, save_version
-from mta.window import MonoidTreeAggregator
+from mta.window import MonoidTreeAggregator, open_version, save_version
 from stores import Store, StoreError, StoreUnavailable, open_store, pages_of, parse_page_key
 from stores.testing import FaultyStore, LateStore, WriteOnceStore
 

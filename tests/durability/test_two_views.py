@@ -87,7 +87,7 @@ class Pair:
         pair.store, pair.monoid = self.store, self.monoid
         hold = Ownership.find(self.store, "w", None, lambda _: None)
         pair.open((type(self.views[0]), type(self.views[1])), hold)
-        pair.stored.load(hold.take_over())
+        pair.stored.restore(hold.take_over())
         pair.letters, pair.heads = self.letters, list(self.heads)
         return pair
 

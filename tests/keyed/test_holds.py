@@ -41,9 +41,10 @@ def attempt(store: Store, number: int) -> Callable[[str, int, Version | None], H
 
 def ownership(store: Store, number: int) -> Callable[[str, int, Version | None], Hold]:  # noqa: ARG001
     def make_hold(name: str, page_size: int, base: Version | None) -> Hold:
-        hold = Ownership(store, name, page_size, retain=1)
-        if base is not None:
-            assert hold.take_over(base.number) == base
+        if base is None:
+            return Ownership(store, name, page_size, retain=1)
+        hold = Ownership.find(store, name, base.number, lambda _: None, retain=1)
+        assert hold.take_over() == base
         return hold
 
     return make_hold

@@ -100,7 +100,7 @@ class VersionCheck:
             self.check_hold()
         self._report.parts += len(keys)
         try:
-            tail = load_tail(self._store, self._name, self._layout, tier, saved, found)
+            tail = load_tail(self._store, self._name, self._layout, found, tier, saved)
             _ascend(tail.page().times)
         except (PageError, Wrong) as error:
             self._problem(str(error))
