@@ -10,17 +10,17 @@ from matplotlib import pyplot
 
 from mta import AmortizedMTA, LogMTA, monoids, policies
 from mta.baselines import DABA, FunctionalOkasaki, ImperativeOkasaki, Recalculate, TwoStacks
-from mta.tools.bench.engine import calls
-from mta.tools.bench.engine import policies as programmed
-from mta.tools.experiments import plots, rounds
-from mta.tools.experiments.operators import OPERATORS
-from mta.tools.experiments.paper import complexity
-from mta.tools.experiments.paper.bulk_evict import EXPERIMENT as BULK_EVICT
-from mta.tools.experiments.paper.contenders import CONTENDERS as PAPERS
-from mta.tools.experiments.paper.dimensions import PUSHES, SIZE, TURNS
-from mta.tools.experiments.paper.turns import Same, Turn, pushes_of
-from mta.tools.experiments.paper.turns import take_turns as push_in_turns
-from mta.tools.experiments.rounds import Rounds, rounds_within, take_turns
+from mta.lab.bench.engine import calls
+from mta.lab.bench.engine import policies as programmed
+from mta.lab.experiments import plots, rounds
+from mta.lab.experiments.operators import OPERATORS
+from mta.lab.experiments.paper import complexity
+from mta.lab.experiments.paper.bulk_evict import EXPERIMENT as BULK_EVICT
+from mta.lab.experiments.paper.contenders import CONTENDERS as PAPERS
+from mta.lab.experiments.paper.dimensions import PUSHES, SIZE, TURNS
+from mta.lab.experiments.paper.turns import Same, Turn, pushes_of
+from mta.lab.experiments.paper.turns import take_turns as push_in_turns
+from mta.lab.experiments.rounds import Rounds, rounds_within, take_turns
 
 
 class Counted:

@@ -20,13 +20,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from mta.tools.experiments import process, registry
-from mta.tools.experiments.experiment import Compared, Exhibit, Experiment, Record, Scale, Tell
-from mta.tools.experiments.ours.drift import MOST, errors, exact_rolling
-from mta.tools.experiments.page import write_page
-from mta.tools.experiments.process import FAILED, FINISHED, NO_MEMORY, TOO_SLOW, in_own_process
-from mta.tools.experiments.rounds import break_even
-from mta.tools.experiments.runner import run
+from mta.lab.experiments import process, registry
+from mta.lab.experiments.experiment import Compared, Exhibit, Experiment, Record, Scale, Tell
+from mta.lab.experiments.ours.drift import MOST, errors, exact_rolling
+from mta.lab.experiments.page import write_page
+from mta.lab.experiments.process import FAILED, FINISHED, NO_MEMORY, TOO_SLOW, in_own_process
+from mta.lab.experiments.rounds import break_even
+from mta.lab.experiments.runner import run
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 
@@ -165,7 +165,7 @@ def start(toy: Toy, out: Path, *, quick: bool = False) -> bool:
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> Toy:
     made = Toy()
-    monkeypatch.setattr("mta.tools.experiments.page.experiment", lambda _: made)
+    monkeypatch.setattr("mta.lab.experiments.page.experiment", lambda _: made)
     return made
 
 

@@ -29,7 +29,7 @@ ROOMS = (
     ("mta.baselines",),
     ("mta.slicing",),
     ("spark_integration",),
-    ("mta.tools", "mta.__main__"),
+    ("mta.cli", "mta.lab", "mta.__main__"),
 )
 #: What the paper's structure does without.
 NOT_IN_CORE = {"stores", "threading", "concurrent", "os", "io", "pathlib", "socket", "subprocess", "time"}

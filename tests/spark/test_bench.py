@@ -15,9 +15,9 @@ import psutil
 import pytest
 import servers
 
-from mta.tools import processes
-from mta.tools.experiments.experiment import Disagreement, Scale
-from mta.tools.experiments.results import Results
+from mta.lab import processes
+from mta.lab.experiments.experiment import Disagreement, Scale
+from mta.lab.experiments.results import Results
 
 
 def mta(*arguments: str, code: int = 0) -> str:
@@ -94,7 +94,7 @@ def test_experiment_spark_memory_quick(tmp_path: Path) -> None:
 
 
 def case(worker: int | None = 512) -> Any:
-    from mta.tools.experiments.spark_memory.one_run import Case
+    from mta.lab.experiments.spark_memory.one_run import Case
 
     return Case("pandas", 10, 5, 512, worker)
 
@@ -114,13 +114,13 @@ def case(worker: int | None = 512) -> Any:
     ],
 )
 def test_how_a_run_ended(log: str, error: str, worker: int | None, outcome: str) -> None:
-    from mta.tools.experiments.spark_memory.runs import why
+    from mta.lab.experiments.spark_memory.runs import why
 
     assert why(case(worker), {"error": error}, log)[0] == outcome
 
 
 def test_a_run_that_takes_too_long_is_too_slow_and_leaves_nothing_running() -> None:
-    from mta.tools.experiments.spark_memory.runs import TOO_SLOW, run
+    from mta.lab.experiments.spark_memory.runs import TOO_SLOW, run
 
     sessions: set[int] = set()
     seen = processes.peaks
@@ -129,7 +129,7 @@ def test_a_run_that_takes_too_long_is_too_slow_and_leaves_nothing_running() -> N
         sessions.add(session)
         return seen(session)
 
-    with mock.patch("mta.tools.experiments.spark_memory.runs.peaks", noted):
+    with mock.patch("mta.lab.experiments.spark_memory.runs.peaks", noted):
         found = run(case(), 2.0, lambda _: None)
     assert (found.outcome, found.reason) == (TOO_SLOW, "not done after 2 s")
     (session,) = sessions
@@ -137,7 +137,7 @@ def test_a_run_that_takes_too_long_is_too_slow_and_leaves_nothing_running() -> N
 
 
 def test_an_experiment_that_is_killed_politely_leaves_nothing(tmp_path: Path) -> None:
-    program = "from test_bench import case; from mta.tools.experiments.spark_memory.runs import run; "
+    program = "from test_bench import case; from mta.lab.experiments.spark_memory.runs import run; "
     program += "run(case(), 60.0, lambda _: print('running', flush=True))"
     temporary = tmp_path / "tmp"
     temporary.mkdir()
@@ -160,8 +160,8 @@ def test_an_experiment_that_is_killed_politely_leaves_nothing(tmp_path: Path) ->
 
 
 def test_an_experiment_goes_on_where_it_was(tmp_path: Path) -> None:
-    from mta.tools.experiments.spark_memory import experiment as spark_memory
-    from mta.tools.experiments.spark_memory.runs import FINISHED, Run
+    from mta.lab.experiments.spark_memory import experiment as spark_memory
+    from mta.lab.experiments.spark_memory.runs import FINISHED, Run
 
     todo = spark_memory.cases(["rolling-rocksdb", "spark-window"], 1000, [512, 1024], [512, 1024])
     assert [(each.heap, each.worker) for each in todo] == [
@@ -179,8 +179,8 @@ def test_an_experiment_goes_on_where_it_was(tmp_path: Path) -> None:
 
 
 def test_contenders_have_to_agree() -> None:
-    from mta.tools.experiments.spark_memory import experiment as spark_memory
-    from mta.tools.experiments.spark_memory.runs import FINISHED, Run
+    from mta.lab.experiments.spark_memory import experiment as spark_memory
+    from mta.lab.experiments.spark_memory.runs import FINISHED, Run
 
     good = Run(case(), FINISHED, rows_out=10, sums=[1.0, 2.0, 3.0])
     for other in (
@@ -211,7 +211,8 @@ def test_a_mistake_is_one_line(arguments: list[str], says: str, tmp_path: Path) 
 
 
 def test_what_is_not_installed_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mta.tools import cli, needs
+    from mta.cli import main as cli
+    from mta.cli import needs
 
     monkeypatch.setattr(needs.importlib.util, "find_spec", lambda name: None if name == "pyspark" else name)
     with pytest.raises(needs.NotInstalled, match=r"pip install 'mta-windows\[spark\]'"):
