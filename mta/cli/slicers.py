@@ -12,10 +12,10 @@ from mta.encoding.untrusted import Malformed
 from mta.errors import ManifestCorrupt, ManifestMismatch
 from mta.monoids.base import Monoid
 from mta.monoids.expressions import monoid_from_text
-from mta.slicing.aggregate_store.leaves import slice_states
-from mta.slicing.aggregate_store.memory import Lazy
-from mta.slicing.progress.told import a_time, some
+from mta.slicing.aggregate_store import Lazy
+from mta.slicing.leaves import slice_states
 from mta.slicing.saved import loaded_queries, loaded_stream, opened
+from mta.slicing.untrusted import a_time, some
 
 if TYPE_CHECKING:
     from mta.durability.operations import Inspection, Report, Summary

@@ -16,7 +16,7 @@ for result in slicer.watermark(1700000120):
 """
 
 from mta.slicing.content import ContentWindow, Delta, Punctuation
-from mta.slicing.progress.lateness import Late
+from mta.slicing.lateness import Late
 from mta.slicing.slicer import Slicer
 from mta.slicing.window_manager import Result
 from mta.slicing.windows import EdgeWindow, FixedBand, Session, Sliding, Tumbling, Window

@@ -13,8 +13,8 @@ from mta.core.states import Layout, Run
 from mta.inputs import batch_rows
 from mta.monoids.base import Array, Monoid
 from mta.slicing.slice_manager import SliceManager
+from mta.slicing.sliced_stream import Stream
 from mta.slicing.slices import Row, Slice, folded
-from mta.slicing.stream import Stream
 from mta.slicing.windows import Time, after
 
 #: whole numbers up to this are floats as well

@@ -15,11 +15,10 @@ from mta.encoding.packing import check_text, pack, pack_entries
 from mta.errors import MissingTime, OutOfOrderError
 from mta.inputs import lift_of, row_of
 from mta.monoids.base import Monoid
-from mta.slicing.aggregate_store.base import AggregateStore
+from mta.slicing.aggregate_store import AggregateStore
 from mta.slicing.batches import Tuples, plain_rows
-from mta.slicing.feeding import by_key, fed, in_time, quiet, refusing
-from mta.slicing.progress.lateness import Gate, Late, Refusal
-from mta.slicing.progress.schedule import Schedule
+from mta.slicing.ingest import by_key, fed, in_time, quiet, refusing
+from mta.slicing.lateness import Gate, Late, Refusal
 from mta.slicing.queries import (
     Plan,
     Queries,
@@ -30,8 +29,9 @@ from mta.slicing.queries import (
     with_query,
     without_query,
 )
+from mta.slicing.schedule import Schedule
 from mta.slicing.settings import Settings, check_key, checked_lateness
-from mta.slicing.stream import Stream
+from mta.slicing.sliced_stream import Stream
 from mta.slicing.stream_slicer import Query
 from mta.slicing.window_manager import Result, Timed, when
 from mta.slicing.windows import Time, Window

@@ -9,15 +9,15 @@ from typing import Any, NamedTuple, TypeAlias
 
 from mta.monoids.base import Monoid
 from mta.slicing.content import ContentWindow
+from mta.slicing.emitted import Given
 from mta.slicing.progress.content import ContentProgress
 from mta.slicing.progress.counts import CountProgress
 from mta.slicing.progress.edges import EdgeProgress
-from mta.slicing.progress.given import Given
 from mta.slicing.progress.sessions import SessionProgress, cuts_of
 from mta.slicing.settings import Settings, checked_lateness
 from mta.slicing.slice_manager import SliceManager
+from mta.slicing.sliced_stream import Progress, Stream
 from mta.slicing.slices import Slice
-from mta.slicing.stream import Progress, Stream
 from mta.slicing.stream_slicer import Query, StreamSlicer
 from mta.slicing.window_manager import WindowManager
 from mta.slicing.windows import EdgeWindow, Session, Sliding, Time, Window, after, is_counted

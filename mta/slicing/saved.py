@@ -15,16 +15,16 @@ from mta.encoding.packing import pack, unpack
 from mta.encoding.untrusted import LARGEST, Malformed, fields, printable, real, shown, text, whole
 from mta.errors import ManifestCorrupt, ManifestMismatch, WindowError
 from mta.monoids.base import ColumnarMonoid, Monoid
-from mta.slicing.aggregate_store.base import AggregateStore
+from mta.slicing.aggregate_store import AggregateStore
 from mta.slicing.content import ContentWindow, Delta
-from mta.slicing.progress.given import Given, Value
+from mta.slicing.emitted import Given, Value
 from mta.slicing.progress.sessions import cuts_of
-from mta.slicing.progress.told import a_moment, a_number, a_span, a_time, a_window, some, yes_or_no
 from mta.slicing.queries import Queries, check_query, progress_of
 from mta.slicing.settings import checked_lateness
+from mta.slicing.sliced_stream import Stream
 from mta.slicing.slices import Slice, Slices
-from mta.slicing.stream import Stream
 from mta.slicing.stream_slicer import Query
+from mta.slicing.untrusted import a_moment, a_number, a_span, a_time, a_window, some, yes_or_no
 from mta.slicing.window_manager import Result, Timed
 from mta.slicing.windows import EdgeWindow, FixedBand, Session, Sliding, Tumbling, Window, is_counted
 

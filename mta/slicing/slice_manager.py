@@ -18,8 +18,8 @@ from itertools import pairwise
 from typing import Any
 
 from mta.monoids.base import Monoid
+from mta.slicing.sliced_stream import Stream
 from mta.slicing.slices import STALE, Slice, Slices, folded
-from mta.slicing.stream import Stream
 from mta.slicing.stream_slicer import StreamSlicer
 from mta.slicing.windows import Time
 

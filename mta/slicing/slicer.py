@@ -13,14 +13,10 @@ from mta.encoding.untrusted import Malformed, printable
 from mta.errors import ManifestMismatch, WindowError
 from mta.monoids.base import Monoid
 from mta.owned import own
-from mta.slicing.aggregate_store.base import AggregateStore
-from mta.slicing.aggregate_store.leaves import slice_states
-from mta.slicing.aggregate_store.memory import Eager, Lazy
-from mta.slicing.aggregate_store.paged import LOCAL, Paged, check_local, check_pages
+from mta.slicing.aggregate_store import LOCAL, AggregateStore, Eager, Lazy, Paged, check_local, check_pages
 from mta.slicing.keyed import KeyedStreams
-from mta.slicing.progress.lateness import Gate, Late
-from mta.slicing.progress.schedule import Schedule
-from mta.slicing.progress.told import a_number, a_time, a_watermark, some
+from mta.slicing.lateness import Gate, Late
+from mta.slicing.leaves import slice_states
 from mta.slicing.queries import Queries, behind, checked_queries, cuts_all
 from mta.slicing.saved import (
     FORMAT,
@@ -31,8 +27,10 @@ from mta.slicing.saved import (
     saved_stream,
     sealed,
 )
+from mta.slicing.schedule import Schedule
 from mta.slicing.settings import By, Settings
-from mta.slicing.stream import Stream
+from mta.slicing.sliced_stream import Stream
+from mta.slicing.untrusted import a_number, a_time, a_watermark, some
 from mta.slicing.windows import Time, Window
 from mta.turns import CLOSED, FORKED, in_turn
 from stores import Store

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from mta.monoids.base import Monoid
 from mta.owned import own
+from mta.slicing.emitted import Given, Value
 from mta.slicing.progress.edges import EdgeProgress
-from mta.slicing.progress.given import Given, Value
 from mta.slicing.progress.sessions import SessionProgress, cuts_of
-from mta.slicing.stream import Due, Moment, Progress, Stream
+from mta.slicing.sliced_stream import Due, Moment, Progress, Stream
 from mta.slicing.stream_slicer import Query
 from mta.slicing.windows import Time
 from mta.slicing.windows import after as next_after

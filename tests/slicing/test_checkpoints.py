@@ -16,7 +16,7 @@ from xxhash import xxh3_64_digest
 
 from mta import AmortizedMTA, Fenced, ManifestCorrupt, ManifestMismatch, WindowError, WindowNotFound, monoids
 from mta.slicing import Delta, EdgeWindow, Punctuation, Session, Slicer, Sliding, Tumbling
-from mta.slicing.aggregate_store.leaves import slice_states
+from mta.slicing.leaves import slice_states
 from stores import open_store
 
 

@@ -10,9 +10,17 @@ from plain_windows import CountSliding, Plain
 from plain_windows import Session as PlainSession
 
 from mta import monoids
-from mta.slicing import Delta, Late, Session, Slicer, Sliding, Tumbling, window_manager
-from mta.slicing.aggregate_store import memory
-from mta.slicing.progress import lateness
+from mta.slicing import (
+    Delta,
+    Late,
+    Session,
+    Slicer,
+    Sliding,
+    Tumbling,
+    aggregate_store,
+    lateness,
+    window_manager,
+)
 from mta.slicing.progress.sessions import SessionProgress
 from mta.slicing.window_manager import WindowManager
 
@@ -56,7 +64,7 @@ def test_late_tuples_far_apart_ask_for_no_edge_between_them() -> None:
 
 @pytest.mark.parametrize("store", ["lazy", "eager"])
 def test_a_result_of_many_slices_takes_their_logarithm(store: str, monkeypatch: Any) -> None:
-    monkeypatch.setattr(memory, "BLOCK", 32)
+    monkeypatch.setattr(aggregate_store, "BLOCK", 32)
     combines, taken = [0], {}
 
     def combine(older: int, younger: int) -> int:

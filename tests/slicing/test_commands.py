@@ -12,7 +12,7 @@ from window_kinds import Uneven
 from mta import AmortizedMTA, monoids
 from mta.cli.main import main
 from mta.slicing import Session, Slicer, Sliding
-from mta.slicing.aggregate_store.leaves import slice_states
+from mta.slicing.leaves import slice_states
 from stores import open_store
 
 

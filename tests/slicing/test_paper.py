@@ -13,8 +13,7 @@ from plain_windows import windows
 from window_kinds import sessions, sliding, tumbling
 
 from mta import monoids
-from mta.slicing import Session, Slicer, Sliding, Tumbling
-from mta.slicing.aggregate_store import memory
+from mta.slicing import Session, Slicer, Sliding, Tumbling, aggregate_store
 from stores import open_store
 
 
@@ -172,7 +171,7 @@ def test_tuples_that_nothing_happens_at_copy_no_slices(options: Any) -> None:
 
 
 def test_long_windows_that_are_due_together_share_what_is_combined(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "BLOCK", 32)
+    monkeypatch.setattr(aggregate_store, "BLOCK", 32)
     counting = Counting()
     slicer = Slicer(counting.monoid, {"long": Sliding(1000, 1)})
     slicer.extend([1] * 2000, range(2000))

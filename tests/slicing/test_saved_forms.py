@@ -18,7 +18,7 @@ import pytest
 
 from mta import AmortizedMTA, monoids
 from mta.slicing import Delta, FixedBand, Session, Slicer, Sliding, Tumbling
-from mta.slicing.aggregate_store.leaves import slice_states
+from mta.slicing.leaves import slice_states
 from stores import open_store
 
 SAVED = Path(__file__).parent / "saved_forms.json"

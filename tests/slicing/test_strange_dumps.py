@@ -18,7 +18,7 @@ from xxhash import xxh3_64_digest
 from mta import AmortizedMTA, ManifestCorrupt, OutOfOrderError, WindowError, monoids
 from mta.encoding.packing import pack, unpack
 from mta.slicing import Delta, Session, Slicer, Sliding, Tumbling
-from mta.slicing.aggregate_store.leaves import slice_states
+from mta.slicing.leaves import slice_states
 from stores import open_store
 
 #: what stands where something else was

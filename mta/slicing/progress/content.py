@@ -9,9 +9,9 @@ from typing import Any, Self
 
 from mta.encoding.untrusted import whole
 from mta.slicing.content import ContentWindow
-from mta.slicing.progress.told import a_number, some
+from mta.slicing.sliced_stream import Due, Moment, Stream
 from mta.slicing.slices import Row, folded
-from mta.slicing.stream import Due, Moment, Stream
+from mta.slicing.untrusted import a_number, some
 from mta.slicing.windows import Time
 
 #: the arrivals of a window's first and last tuple, and how many it has

@@ -13,9 +13,9 @@ from itertools import accumulate
 from typing import Any, Self
 
 from mta.encoding.untrusted import Malformed
-from mta.slicing.progress.told import a_number, some
+from mta.slicing.sliced_stream import Due, Moment, Stream
 from mta.slicing.slices import Row, Slice, folded
-from mta.slicing.stream import Due, Moment, Stream
+from mta.slicing.untrusted import a_number, some
 from mta.slicing.windows import Sliding, Time
 
 #: the arrivals of a window's first and last tuple: no other window of as many tuples has the same two

@@ -10,8 +10,8 @@ from typing import Any, Self
 from mta.core.states import NOTHING
 from mta.encoding.untrusted import Malformed, shown
 from mta.slicing.progress.spans import NONE, Edit, Spans
-from mta.slicing.progress.told import a_span, a_time, some
-from mta.slicing.stream import Due, Moment, Stream
+from mta.slicing.sliced_stream import Due, Moment, Stream
+from mta.slicing.untrusted import a_span, a_time, some
 from mta.slicing.windows import EdgeWindow, Span, Time
 
 

@@ -15,8 +15,8 @@ from typing import Any, Self
 from mta.core.states import NOTHING
 from mta.encoding.untrusted import Malformed, shown
 from mta.slicing.progress.spans import NONE, Edit, Spans
-from mta.slicing.progress.told import a_span, a_time, some
-from mta.slicing.stream import Due, Moment, Progress, Stream
+from mta.slicing.sliced_stream import Due, Moment, Progress, Stream
+from mta.slicing.untrusted import a_span, a_time, some
 from mta.slicing.windows import Session, Time, after
 
 #: the times of the first and of the last tuple of a session

@@ -9,7 +9,7 @@
 """
 
 from mta.slicing.rivals.buckets import Buckets
-from mta.slicing.rivals.held import HeldDABA, HeldIntervals
+from mta.slicing.rivals.buffered import HeldDABA, HeldIntervals
 from mta.slicing.rivals.tuple_tree import TupleTree
 
 __all__ = ["Buckets", "HeldDABA", "HeldIntervals", "TupleTree"]

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mta.monoids.base import Monoid
-from mta.slicing.aggregate_store.memory import Eager
+from mta.slicing.aggregate_store import Eager
 from mta.slicing.keyed import KeyedStreams
 from mta.slicing.queries import Plan, checked_queries
 from mta.slicing.settings import Settings
 from mta.slicing.slice_manager import SliceManager
+from mta.slicing.sliced_stream import Stream
 from mta.slicing.slices import Slice
-from mta.slicing.stream import Stream
 from mta.slicing.windows import Time, Window
 
 

@@ -8,8 +8,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol, Self
 
-from mta.slicing.aggregate_store.base import AggregateStore
-from mta.slicing.progress.given import Given
+from mta.slicing.aggregate_store import AggregateStore
+from mta.slicing.emitted import Given
 from mta.slicing.slices import Slices
 from mta.slicing.windows import Time, Window
 

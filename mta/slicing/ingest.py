@@ -15,11 +15,11 @@ import numpy as np
 from mta.errors import OutOfOrderError
 from mta.monoids.base import Array
 from mta.slicing.batches import Tuples, first_at, put
-from mta.slicing.progress.lateness import Gate, Refusal
+from mta.slicing.lateness import Gate, Refusal
 from mta.slicing.progress.sessions import cuts_of
 from mta.slicing.queries import Plan
 from mta.slicing.settings import Settings
-from mta.slicing.stream import Progress, Stream
+from mta.slicing.sliced_stream import Progress, Stream
 from mta.slicing.window_manager import Result, WindowManager
 from mta.slicing.windows import Time
 

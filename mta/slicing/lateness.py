@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from mta.slicing.progress.content import ContentProgress
 from mta.slicing.progress.counts import CountProgress
 from mta.slicing.progress.sessions import SessionProgress
-from mta.slicing.stream import Stream
+from mta.slicing.sliced_stream import Stream
 from mta.slicing.stream_slicer import Query
 from mta.slicing.windows import EdgeWindow, Session, Time, is_counted
 
