@@ -39,20 +39,19 @@ def check_restored(monoid: Any, policy: Any, store: Any, version: Any) -> None:
     check_parts(monoid, policy, store)
     if store is None:
         raise TypeError("restore takes the window's store, what stores.open_store(url) returns, got None")
-    if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
-        raise TypeError(f"version is the whole number of a checkpoint or None for the last, got {version!r}")
+    if version is not None:
+        check_whole("version is the whole number of a checkpoint or None for the last", version)
 
 
 def check_page_size(monoid: Monoid, page_size: Any) -> int:
     if page_size is None:
         return COLUMN_PAGE if isinstance(monoid, ColumnarMonoid) else OBJECT_PAGE
-    if isinstance(page_size, bool) or not isinstance(page_size, int):
-        raise TypeError(f"page_size is a whole number, got {page_size!r}")
-    if page_size < 2 or page_size & (page_size - 1):
-        raise ValueError(f"page_size is a power of two and at least 2, got {page_size}")
-    if page_size > LARGEST_PAGE:
-        raise ValueError(f"page_size is at most {LARGEST_PAGE:,}, got {page_size:,}")
-    return page_size
+    size = check_whole("page_size is a whole number", page_size)
+    if size < 2 or size & (size - 1):
+        raise ValueError(f"page_size is a power of two and at least 2, got {size}")
+    if size > LARGEST_PAGE:
+        raise ValueError(f"page_size is at most {LARGEST_PAGE:,}, got {size:,}")
+    return size
 
 
 def check_kept(retain: Any, lease: Any, buffered: Any, cached: Any, refill_below: Any) -> Bounds:
@@ -63,8 +62,7 @@ def check_kept(retain: Any, lease: Any, buffered: Any, cached: Any, refill_below
 
 
 def _check_retain(retain: Any) -> None:
-    if isinstance(retain, bool) or not isinstance(retain, int):
-        raise TypeError(f"retain is a whole number of checkpoints that stay readable, got {retain!r}")
+    check_whole("retain is a whole number of checkpoints that stay readable", retain)
     if retain < 1:
         raise ValueError(f"retain is at least 1, since the last checkpoint stays readable, got {retain}")
 
@@ -83,8 +81,7 @@ def _checked_bounds(buffered: Any, cached: Any, refill_below: Any) -> Bounds:
     for name, value in given.items():
         if value is None:
             continue
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise TypeError(f"{name} is a whole number of elements or None, got {value!r}")
+        check_whole(f"{name} is a whole number of elements or None", value)
         if not 0 <= value <= MOST_BOUNDED:
             raise ValueError(f"{name} is a number of elements from 0 to {MOST_BOUNDED:,}, got {value:,}")
     if refill_below is not None and (cached is None or not 1 <= refill_below <= cached):
@@ -228,3 +225,45 @@ def _row_time(row: int, time: Any) -> int | float:
         return check_time(time)
     except (TypeError, ValueError) as error:
         raise type(error)(f"row {row}: {error}") from None
+
+
+# -- options --------------------------------------------------------------------------------------------
+
+
+def check_whole(what: str, value: Any) -> int:
+    """The value, if it is a whole number; `what` begins the error: "page_size is a whole number"."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{what}, got {value!r}")
+    return value
+
+
+def check_flag(name: str, value: Any) -> bool:
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} is True or False, got {value!r}")
+    return bool(value)
+
+
+def number_option(owner: str, name: str, value: Any) -> int | float:
+    """An option of a class that is a finite number, as a plain one; whole numbers become int."""
+    value = value.item() if isinstance(value, np.generic) or getattr(value, "ndim", 1) == 0 else value
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{owner}({name}=...) is a number in the unit of the times, got {value!r}")
+    if not abs(value) <= MAX_TIME:
+        raise ValueError(f"{owner}({name}=...) is finite and fits in 64 bits, got {value!r}")
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def positive_option(owner: str, name: str, value: Any) -> int | float:
+    number = number_option(owner, name, value)
+    if number <= 0:
+        raise ValueError(f"{owner}({name}=...) is greater than 0, got {number!r}")
+    return number
+
+
+def count_option(owner: str, name: str, value: Any) -> int:
+    """An option of a class that is a number of tuples, at least 1."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    whole = isinstance(plain, int) or (isinstance(plain, float) and plain.is_integer())
+    if isinstance(plain, bool) or not whole:
+        raise TypeError(f"{owner}({name}=...) is a whole number of tuples, got {value!r}")
+    return int(positive_option(owner, name, plain))

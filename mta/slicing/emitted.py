@@ -1,56 +1,61 @@
-"""The values that were given, where only changes are given out."""
+"""The values that a slicer has emitted. It keeps them where only changes are emitted."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
-from mta.slicing.windows import Time
+from mta.kinds import State, Time
+
+#: The name of a query: its last result but early ones. A tuple with the name alone: its last result. A tuple
+#: with the name, start and end: the last result of one window.
+Subject: TypeAlias = Any
 
 
-class Value(NamedTuple):
-    """The last value of a query or a window, and the state that it is of; until a horizon passes a time."""
+class EmittedValue(NamedTuple):
+    """The last value of a query or of a window, with its state. It may be updated up to horizon `until`."""
 
     until: Time
     value: Any
-    state: Any
+    state: State
 
 
-class Given(Mapping[Any, Value]):
-    """Values by what they are of. Is never changed: it gives its successor, which shares what stays.
+class EmittedValues(Mapping[Subject, EmittedValue]):
+    """The last value of each subject. It never changes: `updated` returns another one, which shares layers.
 
-    What came later lies in layers above, each less than half of the one below it.
+    Younger values lie in layers above older ones. Each layer has less than half as many as the one below it,
+    so an update costs amortized O(log n) steps for each new value.
     """
 
     __slots__ = ("_horizon", "_layers")
 
-    def __init__(self, *layers: dict[Any, Value], horizon: Time = -math.inf) -> None:
+    def __init__(self, *layers: dict[Subject, EmittedValue], horizon: Time = -math.inf) -> None:
         self._layers, self._horizon = layers, horizon
 
-    def __getitem__(self, which: Any) -> Value:
+    def __getitem__(self, subject: Subject) -> EmittedValue:
         for layer in reversed(self._layers):
-            value: Value | None = layer.get(which)
+            value: EmittedValue | None = layer.get(subject)
             if value is not None:
                 if value.until < self._horizon:
                     break
                 return value
-        raise KeyError(which)
+        raise KeyError(subject)
 
-    def __iter__(self) -> Iterator[Any]:
-        values: dict[Any, Value] = {}
+    def __iter__(self) -> Iterator[Subject]:
+        values: dict[Subject, EmittedValue] = {}
         for layer in self._layers:
             values |= layer
-        return (which for which, each in values.items() if each.until >= self._horizon)
+        return (subject for subject, each in values.items() if each.until >= self._horizon)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def followed(self, values: dict[Any, Value], horizon: Time) -> Self:
-        """With more values, and without those that end before a horizon, which none asks for any more."""
+    def updated(self, values: dict[Subject, EmittedValue], horizon: Time) -> Self:
+        """With more values, and without values that no update can replace behind a horizon."""
         layers = [*self._layers]
         while layers and len(layers[-1]) <= 2 * len(values):
             values = {**layers.pop(), **values}
             if not layers:
-                values = {which: each for which, each in values.items() if each.until >= horizon}
+                values = {subject: each for subject, each in values.items() if each.until >= horizon}
         return type(self)(*layers, *([values] if values else []), horizon=horizon)

@@ -1,7 +1,4 @@
-"""Tuples into a stream: of which key they are, which are late, and what happens between them.
-
-Between them are triggers, and windows that are passed in order.
-"""
+"""Tuples enter a stream: a batch is split by key, late tuples are refused, and triggers fire in between."""
 
 from __future__ import annotations
 
@@ -13,66 +10,69 @@ from typing import Any
 import numpy as np
 
 from mta.errors import OutOfOrderError
-from mta.monoids.base import Array
+from mta.kinds import Array, Time, Value
 from mta.slicing.batches import Tuples, first_at, put
 from mta.slicing.lateness import Gate, Refusal
-from mta.slicing.progress.sessions import cuts_of
+from mta.slicing.progress.sessions import session_cuts
 from mta.slicing.queries import Plan
 from mta.slicing.settings import Settings
-from mta.slicing.sliced_stream import Progress, Stream
+from mta.slicing.sliced_stream import Progress, SlicedStream
 from mta.slicing.window_manager import Result, WindowManager
-from mta.slicing.windows import Time
 
 
-def by_key(settings: Settings, tuples: Tuples, rows: list[Any]) -> dict[Any, tuple[Tuples, Array | None]]:
-    """The tuples of each key, and their places where there are keys."""
+def split_by_key(
+    settings: Settings, tuples: Tuples, rows: list[Value]
+) -> dict[Any, tuple[Tuples, Array | None]]:
+    """Each key's tuples with their rows in the batch; without keys all tuples, under None."""
     if settings.by is None:
         return {None: (tuples, None)}
-    places: dict[Any, list[int]] = {}
-    for place, row in enumerate(rows):
-        places.setdefault(settings.key(row), []).append(place)
-    columns = {key: np.array(which) for key, which in places.items()}
-    return {key: (tuples.take(which), which) for key, which in columns.items()}
+    rows_of: dict[Any, list[int]] = {}
+    for index, row in enumerate(rows):
+        rows_of.setdefault(settings.key(row), []).append(index)
+    indices = {key: np.array(found) for key, found in rows_of.items()}
+    return {key: (tuples.take(found), found) for key, found in indices.items()}
 
 
-def in_time(
-    gate: Gate, stream: Stream | None, tuples: Tuples, named: bool
+def without_late(
+    gate: Gate, stream: SlicedStream | None, tuples: Tuples, named: bool
 ) -> tuple[Tuples, list[Refusal], list[tuple[int, tuple[str, ...]]]]:
-    """The tuples that a query takes; what others refuse of these; where late ones are, and for which."""
-    behind = np.flatnonzero(tuples.times < gate.open_from).tolist()
-    if not behind:
+    """Sorts out late tuples. Returns three things:
+
+    - the tuples that some query takes,
+    - for each query that refuses one of these, the refusal,
+    - if `named`, the rows of all late tuples, each with the queries for which it is late.
+    """
+    suspects = np.flatnonzero(tuples.times < gate.open_from).tolist()
+    if not suspects:
         return tuples, [], []
-    verdict = gate.judge(stream, tuples.times[behind].tolist(), named)
-    found = [(row, names) for row, names in zip(behind, verdict.queries, strict=True) if names]
+    verdict = gate.judge(stream, tuples.times[suspects].tolist(), named)
+    late = [(row, names) for row, names in zip(suspects, verdict.queries, strict=True) if names]
     kept = np.ones(len(tuples), dtype=bool)
-    kept[behind] = verdict.kept
+    kept[suspects] = verdict.kept
     rows = np.flatnonzero(kept)
     if len(rows) < len(tuples):
         tuples = tuples.take(rows)
-    places = np.searchsorted(rows, behind).tolist()
-    refused = [each._replace(place=places[each.place]) for each in verdict.refused]
-    return tuples, refused, found
+    new_rows = np.searchsorted(rows, suspects).tolist()
+    refused = [each._replace(row=new_rows[each.row]) for each in verdict.refused]
+    return tuples, refused, late
 
 
-def fed(
+def with_tuples(
     settings: Settings,
     plan: Plan,
-    stream: Stream,
+    stream: SlicedStream,
     key: Any,
     tuples: Tuples,
     refused: list[Refusal],
-) -> tuple[Stream, list[Result]]:
-    """The stream with tuples more, and what triggers give out on the way.
-
-    Some of them are late for some queries, as `refused` tells.
-    """
-    lineage, stream, windows = stream.book.lineage, stream.copy(), plan.windows
+) -> tuple[SlicedStream, list[Result]]:
+    """The stream after more tuples, some of which some queries refuse, and the early results of triggers."""
+    lineage, stream, windows = stream.slices.lineage, stream.copy(), plan.windows
     if not settings.in_steps:
         if refused:
-            stream.progress, stream.cuts = refusing(stream, refused)
-        # nobody looks at the copy before it is the stream
+            stream.progress, stream.session_cuts = after_refusals(stream, refused)
+        # the copy is in no use yet, so the stores' aggregates stay right
         put(plan.manager, stream, tuples)
-        stream.book.lineage = lineage
+        stream.slices.lineage = lineage
         return stream, []
     times = tuples.times
     if settings.in_order:
@@ -84,41 +84,43 @@ def fed(
     while start < len(tuples):
         first = times[start : start + 1].tolist()[0]
         if settings.in_order:
-            stream = _passed(plan, windows, stream, key, first)
+            stream = _past_edges(plan, windows, stream, key, first)
         trigger = settings.next_trigger(stream.youngest if stream.arrivals else first)
-        stop = _stop(settings, stream, tuples, newest, trigger, start)
-        # what a query has refused of those that are not put yet, its early results would count in
-        part = refused[_first_of(refused, start) : _first_of(refused, stop)]
+        stop = _end_of_step(settings, stream, tuples, newest, trigger, start)
+        # refusals of later tuples would change the early results of this step
+        part = refused[_first_refusal(refused, start) : _first_refusal(refused, stop)]
         if part:
-            stream.progress, stream.cuts = refusing(stream, part)
+            stream.progress, stream.session_cuts = after_refusals(stream, part)
         put(plan.manager, stream, tuples.part(start, stop))
         start = stop
         full = settings.every_tuples is not None and stream.since_trigger >= settings.every_tuples
         if full or stream.youngest >= trigger:
-            results, stream.given_values = windows.early(stream, key)
+            results, stream.emitted_values = windows.early(stream, key)
             early += results
             stream.since_trigger = 0
     return stream, early
 
 
-def refusing(stream: Stream, refused: Iterable[Refusal]) -> tuple[Mapping[str, Progress], list[Time]]:
-    """The progress of all queries, and the cuts of sessions, once a stream has tuples that some refuse."""
+def after_refusals(
+    stream: SlicedStream, refused: Iterable[Refusal]
+) -> tuple[Mapping[str, Progress], list[Time]]:
+    """The progress of all queries and the cuts of sessions, after some queries have refused tuples."""
     progress = dict(stream.progress)
     times_of: dict[str, list[Time]] = {}
     for _, name, time in refused:
         times_of.setdefault(name, []).append(time)
     for name, times in times_of.items():
-        progress[name] = progress[name].refusing(times)
-    return progress, cuts_of(progress)
+        progress[name] = progress[name].with_refused(times)
+    return progress, session_cuts(progress)
 
 
-def _first_of(refused: list[Refusal], place: int) -> int:
-    """Where those of tuples from a place on begin."""
-    return bisect_left(refused, place, key=lambda each: each.place)
+def _first_refusal(refused: list[Refusal], row: int) -> int:
+    """The index of the first refusal of a tuple in a row or behind it."""
+    return bisect_left(refused, row, key=lambda each: each.row)
 
 
-def quiet(settings: Settings, stream: Stream, time: Time) -> bool:
-    """Whether nothing happens between a tuple and those before it, nor at it."""
+def nothing_due(settings: Settings, stream: SlicedStream, time: Time) -> bool:
+    """Whether a tuple at a time neither fires a trigger nor passes an edge at which windows are emitted."""
     if not stream.arrivals or (settings.in_order and not stream.youngest <= time < stream.next_edge):
         return False
     if settings.every_tuples is not None and stream.since_trigger + 1 >= settings.every_tuples:
@@ -126,19 +128,21 @@ def quiet(settings: Settings, stream: Stream, time: Time) -> bool:
     return settings.every_time is None or time < settings.next_trigger(stream.youngest)
 
 
-def _passed(plan: Plan, windows: WindowManager, stream: Stream, key: Any, time: Time) -> Stream:
-    """The stream with what the windows hold that a tuple is the first to pass."""
+def _past_edges(
+    plan: Plan, windows: WindowManager, stream: SlicedStream, key: Any, time: Time
+) -> SlicedStream:
+    """The stream with the results of all windows that end at or before the time of a tuple in order."""
     if stream.arrivals and time >= stream.next_edge:
         stream = windows.pass_edges(stream, time, key)
     if not stream.arrivals or time >= stream.next_edge:
-        stream.next_edge = plan.edges.coming_edge(time)
+        stream.next_edge = plan.edges.next_edge(time)
     return stream
 
 
-def _stop(
-    settings: Settings, stream: Stream, tuples: Tuples, newest: Array, trigger: Time, start: int
+def _end_of_step(
+    settings: Settings, stream: SlicedStream, tuples: Tuples, newest: Array, trigger: Time, start: int
 ) -> int:
-    """How many tuples to take in until the next thing happens."""
+    """The end of the tuples that can be put in before the next trigger or edge."""
     stop = len(tuples)
     if settings.in_order:
         stop = min(stop, first_at(tuples.times, stream.next_edge, start))
@@ -149,7 +153,7 @@ def _stop(
     return stop
 
 
-def _check_order(stream: Stream, times: Array) -> None:
+def _check_order(stream: SlicedStream, times: Array) -> None:
     earlier = np.concatenate((times[:1], times[:-1]))
     backwards = times < earlier
     if backwards.any():

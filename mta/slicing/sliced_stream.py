@@ -1,4 +1,4 @@
-"""What is known of one stream: of all tuples, or of those of one key."""
+"""One stream, of all tuples or of those of one key: its slices, and how far each query has come in it."""
 
 from __future__ import annotations
 
@@ -8,181 +8,192 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol, Self
 
+from mta.kinds import State, Time
 from mta.slicing.aggregate_store import AggregateStore
-from mta.slicing.emitted import Given
-from mta.slicing.slices import Slices
-from mta.slicing.windows import Time, Window
+from mta.slicing.emitted import EmittedValues
+from mta.slicing.slices import SliceList
+from mta.slicing.windows import Window
 
 
-class Due(NamedTuple):
+class DueWindow(NamedTuple):
     """A window whose result is due."""
 
-    #: when it was complete: results come in this order
+    #: when the window was complete: results are emitted in this order
     at: Time
     start: Any
     end: Any
-    state: Any
+    state: State
     is_update: bool
 
 
-class Moment(NamedTuple):
-    """How far a stream has come for one query."""
+class Advance(NamedTuple):
+    """How far a new watermark takes one query."""
 
     watermark: Time
-    #: windows that end by then are over, as of this watermark, and as of the one before it
+    #: windows that end by this time are over under the new watermark
     horizon: Time
-    over: Time
-    #: times of tuples that came behind the watermark before this one, ascending: one a slice at least
+    #: windows that end by this time were over under the watermark before it
+    previous_horizon: Time
+    #: times of tuples that came behind the watermark before, ascending: one or more of each slice
     late: list[Time]
 
 
 class Progress(Protocol):
-    """What one query has given out of one stream. Is never changed: it gives its successor."""
+    """How far one query has come in one stream: the windows that it has emitted, and what may still change.
+
+    A progress never changes. A call that moves the query on returns the next progress.
+    """
 
     @property
     def kind(self) -> Window: ...
 
     @property
     def since(self) -> Time:
-        """It sees tuples from this time on."""
+        """The query sees tuples from this time on."""
 
     @property
     def idle_until(self) -> Time:
-        """Nothing of it is due at watermarks before this time, but where tuples come late."""
+        """No window is due at watermarks before this time, except where tuples come late."""
 
     @property
     def idle_horizon(self) -> Time:
-        """Nor does it take note of windows that are over, at a horizon up to this time."""
+        """Up to this horizon `advance` would not mark any window as over."""
 
-    def advance(self, stream: Stream, moment: Moment) -> tuple[list[Due], Self]:
-        """The windows that are due, with those that late tuples have changed."""
+    def advance(self, stream: SlicedStream, step: Advance) -> tuple[list[DueWindow], Self]:
+        """The windows that are due, and those that late tuples have changed; the progress after it."""
 
-    def early(self, stream: Stream) -> list[Due]:
-        """The windows that the youngest tuple is in, as they are now."""
+    def early(self, stream: SlicedStream) -> list[DueWindow]:
+        """The windows that hold the youngest tuple, as they are now."""
 
-    def needs(self, stream: Stream, horizon: Time) -> Time:
-        """The tuples before this time are in no window that may become due or change."""
+    def needed_from(self, stream: SlicedStream, horizon: Time) -> Time:
+        """No tuple before this time is in a window that may become due or change."""
 
-    def next_due(self, stream: Stream) -> Time:
-        """Nothing of it is due at watermarks before this time, if no tuple comes meanwhile."""
+    def next_due(self, stream: SlicedStream) -> Time:
+        """No window is due at watermarks before this time, if no tuple comes until then."""
 
-    def needed_until(self, stream: Stream) -> Time:
-        """From this horizon on it needs no tuple that has come, but what only further tuples complete."""
+    def needed_until(self, stream: SlicedStream) -> Time:
+        """From this horizon on the query needs no tuple that has come.
 
-    def refusing(self, times: list[Time]) -> Self:
-        """As it is once the stream has tuples that come too late for it, at these times."""
+        Windows that only further tuples complete do not count here.
+        """
 
-    def without(self, stream: Stream, dropped: int) -> Self:
-        """As it is once the stream has dropped so many of its slices."""
+    def with_refused(self, times: list[Time]) -> Self:
+        """The progress after tuples that are late for the query, and that other queries take."""
+
+    def with_dropped(self, stream: SlicedStream, count: int) -> Self:
+        """The progress after the stream has dropped its `count` oldest slices."""
 
     def saved(self) -> Any:
-        """It as plain values, but for kind and since."""
+        """The progress as plain values, without kind and since."""
 
     def loaded(self, saved: Any) -> Self:
-        """The reverse of `saved`."""
+        """The reverse of `saved`; it raises Malformed for values that `saved` cannot have returned."""
 
-    def check(self, stream: Stream) -> None:
-        """Refuses what was loaded if no such stream could have it."""
+    def check(self, stream: SlicedStream) -> None:
+        """Raises Malformed if a loaded progress contradicts its stream."""
 
 
-class Stream:
+class SlicedStream:
     """The slices of a stream, and how far each query has come in it."""
 
     __slots__ = (
+        "aggregates",
         "arrivals",
-        "book",
         "changed_from",
-        "cuts",
-        "given_values",
-        "judged",
+        "emitted_values",
+        "known_verdicts",
         "late",
-        "looked_at",
-        "needed",
+        "needed_from",
         "next_edge",
         "number",
         "open_from",
         "pending",
         "progress",
+        "session_cuts",
         "since_trigger",
-        "store",
+        "slices",
+        "slices_at_last_drop",
         "watermark",
         "youngest",
     )
 
-    def __init__(self, store: AggregateStore, progress: Mapping[str, Progress], watermark: Time) -> None:
-        self.book = Slices([])
-        self.store = store
-        #: its place among the streams of all keys
+    def __init__(self, aggregates: AggregateStore, progress: Mapping[str, Progress], watermark: Time) -> None:
+        self.slices = SliceList([])
+        self.aggregates = aggregates
+        #: the position of the stream among the streams of all keys
         self.number = 0
         self.progress = progress
         self.watermark = watermark
         self.youngest: Time = -math.inf
-        #: how many tuples have come
+        #: the number of tuples that have come
         self.arrivals = 0
-        #: of each slice with tuples behind the watermark, the time of one of these
+        #: the first time of each slice with late tuples to the time of one late tuple in it
         self.late: dict[Time, Time] = {}
-        #: no session reaches from a tuple at or before one of these times to one behind it; ascending
-        self.cuts: list[Time] = []
-        #: of queries that look at single tuples the time from which on they take some, once it is asked for
+        #: no session holds tuples on both sides of one of these times; ascending
+        self.session_cuts: list[Time] = []
+        #: the name of a query to the time from which it takes tuples; a cache of queries by count or content
         self.open_from: dict[str, Time] = {}
-        #: up to the first of these times tuples are late for all queries that have to be asked, and from the
-        #: second one on for none of them
-        self.judged: tuple[Time, Time] = (-math.inf, math.inf)
-        #: the least time of a tuple that came since the last watermark
+        #: tuples up to the first of these times are late for all queries that have to be asked; tuples from
+        #: the second one on are late for none of them
+        self.known_verdicts: tuple[Time, Time] = (-math.inf, math.inf)
+        #: the earliest time of the tuples that came since the last watermark
         self.changed_from: Time = math.inf
         #: no query needs tuples before this time
-        self.needed: Time = -math.inf
-        #: how many slices there had been when it was last looked at what queries need
-        self.looked_at = 0
-        #: where windows have to be given out before a tuple comes, where tuples come in order
+        self.needed_from: Time = -math.inf
+        #: the number of slices so far when unneeded slices were last looked for
+        self.slices_at_last_drop = 0
+        #: where tuples come in order: windows are emitted before a tuple at this time or later comes
         self.next_edge: Time = math.inf
-        #: results that wait for the watermark, where windows are given out as tuples pass them
+        #: where tuples come in order: results that wait for the watermark
         self.pending: list[Any] = []
-        #: the last value of each query and of each of its windows, where only changes are given out
-        self.given_values = Given()
-        #: how many tuples have come since the last trigger
+        #: where only changes are emitted: the last value of each query and of each of its windows
+        self.emitted_values = EmittedValues()
+        #: the number of tuples since the last trigger
         self.since_trigger = 0
 
-    def shared(self) -> Stream:
-        """Another one with the same slices, to take the place of this."""
+    def shared(self) -> SlicedStream:
+        """A stream with the same slices, which is going to replace this one."""
         return copy.copy(self)
 
-    def copy(self) -> Stream:
-        """Another one that can be changed without changing this, as long as no slice is."""
+    def copy(self) -> SlicedStream:
+        """A stream that can be changed without changing this one, as long as no slice changes."""
         copied = self.shared()
-        copied.book = self.book.copy()
+        copied.slices = self.slices.copy()
         copied.late = self.late.copy()
         copied.pending = self.pending.copy()
         return copied
 
     def is_cut(self, older: Time, younger: Time) -> bool:
-        """Whether tuples at two times are in no session together, of some query, however close they are."""
-        cuts = self.cuts
-        place = bisect_left(cuts, older)
-        return place < len(cuts) and bool(cuts[place] < younger)
+        """Whether no session of any query may hold tuples at both times, however close they are."""
+        cuts = self.session_cuts
+        index = bisect_left(cuts, older)
+        return index < len(cuts) and bool(cuts[index] < younger)
 
     @property
-    def looked_through(self) -> int:
-        """How many of the first slices have no tuple that came since the last watermark."""
-        return bisect_left(self.book.slices, self.changed_from, key=lambda each: each.last)
+    def unchanged_slices(self) -> int:
+        """The number of the first slices that no tuple has joined since the last watermark."""
+        return bisect_left(self.slices.items, self.changed_from, key=lambda each: each.last)
 
-    def between(self, start: Time, end: Time) -> Any:
-        """The aggregate of the tuples with start <= time < end, or NOTHING; no slice has others beside."""
-        return self.store.between(self.book, start, end)
+    def between(self, start: Time, end: Time) -> State:
+        """The aggregate of the tuples with start <= time < end, or NOTHING; slices must be cut there."""
+        return self.aggregates.between(self.slices, start, end)
 
-    def next_row(self, time: Time) -> Time:
-        """The time of the first tuple behind `time`, where slices have their tuples; infinity if none is."""
-        slices = self.book.slices
-        place = bisect_right(slices, time, key=lambda each: each.last)
-        if place == len(slices):
+    def next_tuple(self, time: Time) -> Time:
+        """The time of the first tuple after `time`; infinity if there is none.
+
+        Where slices do not keep their tuples, a slice counts as one tuple.
+        """
+        items = self.slices.items
+        index = bisect_right(items, time, key=lambda each: each.last)
+        if index == len(items):
             return math.inf
-        rows = slices[place].rows
-        return slices[place].first if rows is None else rows[bisect_right(rows, (time, math.inf))][0]
+        tuples = items[index].tuples
+        return items[index].first if tuples is None else tuples[bisect_right(tuples, (time, math.inf))][0]
 
     def next_time(self, time: Time) -> Time | None:
-        """The time of the first tuple at `time`, where slices are cut, or after it."""
-        firsts = self.book.firsts
+        """The time of the first tuple at or after `time`, where slices are cut; None if there is none."""
+        firsts = self.slices.first_times
         index = bisect_left(firsts, time)
-        if not index and self.store.has_before(self.book, time):
+        if not index and self.aggregates.has_before(self.slices, time):
             return time
         return firsts[index] if index < len(firsts) else None

@@ -1,4 +1,7 @@
-"""What a checkpoint tells, looked at: times, numbers of tuples, spans. Anybody may have written it."""
+"""Checks of the values in a dump or a checkpoint, which anybody may have written: times, counts, windows.
+
+Each function returns the value, or raises Malformed.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,12 @@ import math
 from typing import Any
 
 from mta.encoding.untrusted import LARGEST, Malformed, fields, real, shown, whole
-from mta.slicing.windows import Span, Time
+from mta.kinds import Time
+from mta.slicing.windows import Span
 
 
-def a_time(value: Any, what: str = "a time") -> Time:
-    """A time, or an edge of a window that holds the last times there are; infinite where there is none."""
+def checked_time(value: Any, what: str = "a time") -> Time:
+    """A time, an edge of a window that holds the greatest times, or an infinity that stands for no time."""
     if type(value) is int and abs(value) <= 4 * LARGEST:
         return value
     time = real(value, what)
@@ -19,45 +23,45 @@ def a_time(value: Any, what: str = "a time") -> Time:
     return time
 
 
-def a_watermark(value: Any) -> Time:
-    """A watermark that was given, infinite before the first and after the last."""
-    time = a_time(value, "the watermark")
+def checked_watermark(value: Any) -> Time:
+    """A watermark: minus infinity before the first one, infinity after the last one."""
+    time = checked_time(value, "the watermark")
     if LARGEST < abs(time) < math.inf:
         raise Malformed(f"the watermark is {shown(time)}, beyond all times")
     return time
 
 
-def a_moment(value: Any, what: str = "a time") -> Time:
-    """A time of a tuple, or an edge, that there is."""
-    time = a_time(value, what)
+def checked_finite_time(value: Any, what: str = "a time") -> Time:
+    """A time of a tuple, or an edge."""
+    time = checked_time(value, what)
     if abs(time) == math.inf:
         raise Malformed(f"{what} is {shown(time)}")
     return time
 
 
-def a_number(value: Any, what: str = "a number of tuples") -> int:
+def checked_count(value: Any, what: str = "a number of tuples") -> int:
     return whole(value, what, 0, 1 << 127)
 
 
-def a_span(value: Any, what: str = "a window") -> Span:
-    start, end = some(value, what, 2)
-    if a_moment(start) > a_moment(end):
+def checked_span(value: Any, what: str = "a window") -> Span:
+    start, end = checked_list(value, what, 2)
+    if checked_finite_time(start) > checked_finite_time(end):
         raise Malformed(f"{what} is from {shown(start)} to {shown(end)}")
     return start, end
 
 
-def a_window(value: Any) -> Span:
-    """A span, or the last window by content, which the end of the stream has closed."""
-    start, end = some(value, "a window", 2)
-    return (a_moment(start), end) if end == math.inf else a_span(value)
+def checked_window(value: Any) -> Span:
+    """A span, or the last window by content: it ends at infinity, where the end of the stream closed it."""
+    start, end = checked_list(value, "a window", 2)
+    return (checked_finite_time(start), end) if end == math.inf else checked_span(value)
 
 
-def some(value: Any, what: str, count: int | None = None) -> list[Any]:
-    """A list or a tuple, of so many."""
+def checked_list(value: Any, what: str, count: int | None = None) -> list[Any]:
+    """A list or a tuple, with `count` items if that is given."""
     return fields(list(value) if type(value) is tuple else value, what, count)
 
 
-def yes_or_no(value: Any, what: str) -> bool:
+def checked_bool(value: Any, what: str) -> bool:
     if type(value) is not bool:
         raise Malformed(f"{what} is {shown(value)}, not true or false")
     return value

@@ -172,7 +172,7 @@ def test_keys_are_forgotten_after_a_silence(kind: Any, monkeypatch: Any) -> None
 
 
 def test_a_silent_key_of_many_slices_lets_go_of_them(monkeypatch: Any) -> None:
-    monkeypatch.setattr(window_manager, "FEW", 256)
+    monkeypatch.setattr(window_manager, "FEW_SLICES", 256)
     slicer = Slicer(monoids.Sum("n"), {"t": Tumbling(1)}, by="key", lateness=10_000)
     slicer.extend([{"n": 1, "key": 7}] * 1000, range(1000))
     slicer.watermark(1500)
@@ -183,8 +183,8 @@ def test_a_silent_key_of_many_slices_lets_go_of_them(monkeypatch: Any) -> None:
 @pytest.mark.parametrize("options", [{}, {"lateness": 20}, {"in_order": True}, {"by": "key"}], ids=str)
 @pytest.mark.parametrize("store", ["lazy", "eager"])
 def test_slices_of_a_session_that_never_ends_become_one(store: str, options: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(window_manager, "FEW", 256)
-    monkeypatch.setattr(window_manager, "ROWS", 512)
+    monkeypatch.setattr(window_manager, "FEW_SLICES", 256)
+    monkeypatch.setattr(window_manager, "MERGED_TUPLES", 512)
     queries = {"second": Tumbling(1), "visit": Session(30)}
     slicer = Slicer(monoids.Concat("text"), queries, store=store, **options)
     most = given = 0
@@ -273,7 +273,7 @@ def test_late_tuples_of_a_batch_are_counted_in_one_pass(where: str, kind: Any) -
         late = LATE[where](many)
         ran.append(lines_run(lambda s=slicer, late=late: s.extend([2] * len(late), late)))
         (stream,) = slicer._streams.values()
-        assert max(each.count for each in stream.book.slices) <= 2 * min(kind.slide, 512)
+        assert max(each.count for each in stream.slices.items) <= 2 * min(kind.slide, 512)
     assert ran[1] < 12 * ran[0]
 
 
@@ -288,7 +288,7 @@ def test_late_tuples_one_by_one_find_few_in_their_slice() -> None:
         slicer.insert(each, 7919 * each % 20)
         plain.insert(each, 7919 * each % 20)
     (stream,) = slicer._streams.values()
-    assert max(each.count for each in stream.book.slices) <= 100
+    assert max(each.count for each in stream.slices.items) <= 100
     got = [(r.query, r.start, r.end, r.value, r.is_update) for r in slicer.watermark(1000)]
     assert got == plain.watermark(1000)
 
@@ -340,13 +340,13 @@ def test_queries_of_sessions_of_which_nothing_is_due_are_passed_over(
 
 def test_of_many_queries_of_sessions_one_verdict_is_for_all_late_tuples_like_it(monkeypatch: Any) -> None:
     asked = [0]
-    is_late = lateness._Sessions.is_late
+    is_late = lateness._SessionGate.is_late
 
     def counted(*arguments: Any) -> bool:
         asked[0] += 1
         return is_late(*arguments)
 
-    monkeypatch.setattr(lateness._Sessions, "is_late", counted)
+    monkeypatch.setattr(lateness._SessionGate, "is_late", counted)
     late: list[Late] = []
     queries = {f"q{each}": Session(5 + each % 7) for each in range(100)}
     slicer = Slicer(monoids.Sum(), queries, lateness=50, on_late=late.append)

@@ -32,7 +32,7 @@ class Counting:
 
 def slices_of(slicer: Slicer) -> list[tuple[Any, Any, Any]]:
     (stream,) = slicer._streams.values()
-    return [(each.first, each.last, each.state) for each in stream.book.slices]
+    return [(each.first, each.last, each.state) for each in stream.slices.items]
 
 
 @pytest.mark.parametrize("queries", [1, 20, 1000])
@@ -226,7 +226,7 @@ def test_slices_of_a_store_let_tuples_go_that_no_late_one_can_come_between() -> 
             slicer.insert("L", time=max(time - 15, 0))
             slicer.watermark(time)
     (stream,) = slicer._streams.values()
-    kept = [each.first for each in stream.book.slices if each.rows is not None]
+    kept = [each.first for each in stream.slices.items if each.tuples is not None]
     assert slicer.slices == 60
     assert len(kept) <= 4
     slicer.checkpoint()
@@ -249,4 +249,4 @@ def test_slices_in_memory_keep_tuples_for_as_long_as_late_ones_may_come_between(
     slicer.insert("L", time=512)
     assert "rsLt" in next(r.value for r in slicer.watermark(610) if r.start == 510)
     (stream,) = slicer._streams.values()
-    assert sum(each.count for each in stream.book.slices) <= 150
+    assert sum(each.count for each in stream.slices.items) <= 150
