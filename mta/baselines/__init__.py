@@ -1,6 +1,8 @@
-"""In-memory sliding-window aggregators, one module an algorithm, all behind one interface.
+"""In-memory sliding-window aggregators with one interface, one module for each algorithm.
 
-| class | combines a query | an insertion | an eviction | needs |
+The most combines of each call, for a window of n elements:
+
+| class | query | insertion | eviction | needs |
 | --- | --- | --- | --- | --- |
 | Recalculate | n - 1 | 0 | 0 | |
 | SubtractOnEvict | 0 | 1 | 1 | an inverse |
@@ -8,7 +10,7 @@
 | FunctionalOkasaki, ImperativeOkasaki | 1 | 4 | 3 | |
 | DABA | 1 | 4, on average 2.5 | 3, on average 1.5 | |
 | DABA(cached=True) | 1 | 3, on average 2 | 2, on average 1 | |
-| ReactiveAggregator | O(m + m·log(n/m)), m changes since the last | 0 | 0 | |
+| ReactiveAggregator | O(m + m·log(n/m)) after m changes | 0 | 0 | |
 | BaseIntervals | 2·log2(n) | log2(n), on average < 1 | 0 | |
 """
 

@@ -1,18 +1,18 @@
-"""What every baseline does alike: checking, times, the policy, batches. An algorithm adds three methods."""
+"""The common part of all baselines: checks, times, the policy, batches."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from mta.checks import MAX_TIME, Clock, check_batch_times, check_time
+from mta.checks import MAX_TIME, Clock, check_batch_times, check_evicted, check_time
 from mta.core.limits import Limits
 from mta.core.states import result_array
 from mta.errors import EmptyWindowError, OutOfOrderError
 from mta.inputs import batch_rows, lift_of, lower_of, row_of
-from mta.kinds import UNKNOWN
+from mta.kinds import UNKNOWN, Result, Results, State, Time, Value
 from mta.monoids.base import Monoid
 from mta.policies import Policy
 
@@ -20,13 +20,16 @@ from mta.policies import Policy
 class Baseline(ABC):
     """A sliding window in memory, first in, first out.
 
-    An algorithm keeps the states of the elements and answers `_insert`, `_evict`, `_head` and `_aggregate`.
-    It never combines with the identity: an empty part of a window is left out, as the papers' helper
-    functions do. If an operator raises, the `insert`, `evict` or `query` that called it leaves the window as
-    it was; the other calls are several of these, and those before the failure have happened.
+    An algorithm stores the states of the elements and has four methods: `_insert`, `_evict`, `_head` and
+    `_aggregate`. It never combines with the identity: it leaves out an empty part of a window, as the papers
+    do. If the monoid raises in `insert`, `evict` of one element or `query`, the window is unchanged. The
+    other methods make several of these calls, and the calls before the error stay.
 
-    The aggregate is kept until the window changes (section 5.2 of the MTA paper), so that asking again
-    combines nothing.
+    A second query of the same window combines nothing, because the aggregate is kept until the window changes
+    (section 5.2 of the MTA paper).
+
+    Raises TypeError unless `monoid` is a Monoid and `policy` a Policy or None, and ValueError if the policy
+    cannot read the monoid's states.
     """
 
     __slots__ = (
@@ -59,27 +62,27 @@ class Baseline(ABC):
         if policy is not None:
             policy.check(monoid)
         self._monoid, self._policy = monoid, policy
-        # Plain attributes, and None for what the monoid leaves as it is: an insertion touches all of these.
+        # Plain attributes are faster: an insertion reads all of them. None is a method that changes nothing.
         self._combine = monoid.combine
         self._identity = monoid.identity
         self._row, self._lift, self._lower = row_of(monoid), lift_of(monoid), lower_of(monoid)
         limits = Limits() if policy is None else policy.limits()
         self._limits = limits
         self._limited = limits != Limits()
-        # The two common policies alone, for `push` and `slide`.
+        # `push` and `slide` have short cuts for the two common policies.
         whole = type(limits.open_span) is int and limits == Limits(open_span=limits.open_span)
         self._only_whole_span = limits.open_span if whole else None
         self._only_count = limits.count if limits == Limits(count=limits.count) else None
         self._count = limits.count
         self._predicates = limits.predicates
-        self._times: deque[Any] = deque()
+        self._times: deque[Time] = deque()
         self._inserted = 0
         self._clock = Clock(asked_for=bool(limits.spans()))
-        #: the time of the last element inserted, whether or not it is still held
-        self._youngest: Any = -MAX_TIME
-        #: the aggregate of the window as it is, if it was found out
-        self._kept: Any = UNKNOWN
-        #: entries of `_times` whose element has left out of turn; only ReactiveAggregator has any
+        #: the time of the last inserted element, also if it has been evicted
+        self._youngest: Time = -MAX_TIME
+        #: the aggregate of the window, if it has been computed since the last change
+        self._kept: State = UNKNOWN
+        #: entries of `_times` whose element is no longer held; only ReactiveAggregator has such entries
         self._holes = 0
 
     @property
@@ -90,30 +93,32 @@ class Baseline(ABC):
     def policy(self) -> Policy | None:
         return self._policy
 
-    # -- what an algorithm is -----------------------------------------------------------------------------
+    # -- the methods of an algorithm ----------------------------------------------------------------------
 
     @abstractmethod
-    def _insert(self, state: Any) -> None:
-        """Takes a state in behind the youngest."""
+    def _insert(self, state: State) -> None:
+        """Adds a state after the youngest."""
 
     @abstractmethod
     def _evict(self) -> None:
-        """Lets go of the oldest state; there is one."""
+        """Drops the oldest state. The window is not empty."""
 
     @abstractmethod
-    def _head(self) -> Any:
-        """The oldest state; there is one."""
+    def _head(self) -> State:
+        """The oldest state. The window is not empty."""
 
     @abstractmethod
-    def _aggregate(self) -> Any:
+    def _aggregate(self) -> State:
         """The aggregate of the window, the identity when it is empty."""
 
     # -- the common interface -----------------------------------------------------------------------------
 
-    def insert(self, value: Any, time: float | None = None) -> int | None:
-        """Adds an element; the policy is left for `enforce`. Returns a handle if the algorithm has any.
+    def insert(self, value: Value, time: float | None = None) -> int | None:
+        """Adds an element and does not enforce the policy. Returns a handle if the algorithm has handles.
 
-        Where the policy asks for no times they may be left out, of all elements, and are counted then.
+        Times may be left out if the policy needs none. Then all of them are left out, and they are counted.
+        Raises the errors of the monoid's `lift` for a bad value, TypeError or ValueError for a bad time,
+        OutOfOrderError for a time before the last one, and MissingTime if a time is missing or unexpected.
         """
         row, lift, times = self._row, self._lift, self._times
         state = value if row is None else row(value)
@@ -136,9 +141,13 @@ class Baseline(ABC):
         return None
 
     def evict(self, k: int = 1) -> None:
-        """Lets go of the `k` oldest elements."""
+        """Evicts the `k` oldest elements, one by one.
+
+        Raises TypeError or ValueError unless `k` is a whole number of at least 0, and EmptyWindowError,
+        without an eviction, if the window holds fewer elements.
+        """
         if k != 1 or type(k) is not int:
-            k = _checked_count(k)
+            k = check_evicted(k)
         times = self._times
         held = len(times) - self._holes
         if k > held:
@@ -150,7 +159,7 @@ class Baseline(ABC):
             times.popleft()
 
     def evict_until(self, t: float) -> int:
-        """Lets go of all elements with time <= t; returns how many."""
+        """Evicts the elements with time <= t and returns their number. Raises TypeError or ValueError."""
         bound = check_time(t)
         times = self._times
         evicted = 0
@@ -162,7 +171,7 @@ class Baseline(ABC):
         return evicted
 
     def enforce(self) -> int:
-        """Evicts what the policy rejects, one by one from the head; returns how many."""
+        """Evicts the elements that the policy evicts, one by one, and returns their number."""
         times = self._times
         if not times:
             return 0
@@ -184,7 +193,7 @@ class Baseline(ABC):
         return evicted
 
     def _enforce_predicates(self) -> int:
-        """`enforce`, with `old` gathered from the elements and `total` as it is at the time of the call."""
+        """`enforce` for predicates: one combine for each evicted element. `total` is the aggregate before."""
         times, limits, combine = self._times, self._limits, self._combine
         total = self._total()
         youngest = times[-1]
@@ -202,20 +211,20 @@ class Baseline(ABC):
             evicted += 1
         return evicted
 
-    def query(self) -> Any:
-        """The lowered aggregate of the window."""
+    def query(self) -> Result:
+        """The result of the window. OverflowError if it needs more than 64 bits in some monoids."""
         lower = self._lower
         return self._total() if lower is None else lower(self._total())
 
-    def _total(self) -> Any:
+    def _total(self) -> State:
         total = self._kept
         if total is UNKNOWN:
             total = self._kept = self._aggregate()
         return total
 
-    def push(self, value: Any, time: float | None = None) -> Any:
-        """Insert, enforce, query."""
-        # `insert` and the two common cases of `enforce`, written out once more to save their calls.
+    def push(self, value: Value, time: float | None = None) -> Result:
+        """`insert`, `enforce` and `query` in one call. Raises their errors."""
+        # `insert` and two common cases of `enforce` are repeated here to save their calls.
         row, lift, times = self._row, self._lift, self._times
         state = value if row is None else row(value)
         if lift is not None:
@@ -251,8 +260,11 @@ class Baseline(ABC):
             total = self._kept = self._aggregate()
         return total if lower is None else lower(total)
 
-    def extend(self, values: Any, times: Any = None) -> None:
-        """Inserts a batch, then enforces the policy once. A batch with a bad row changes nothing."""
+    def extend(self, values: Value, times: Value = None) -> None:
+        """Inserts a batch, then enforces the policy once.
+
+        Raises the errors of `insert`, with the number of the row. A batch with a bad row changes nothing.
+        """
         for state, time in self._batch(values, times):
             self._kept = UNKNOWN
             self._insert(state)
@@ -261,8 +273,11 @@ class Baseline(ABC):
             self._youngest = time
         self.enforce()
 
-    def slide(self, values: Any, times: Any = None) -> Any:
-        """`push` for each row of a batch: one result a row. A batch with a bad row changes nothing."""
+    def slide(self, values: Value, times: Value = None) -> Results:
+        """`push` for each row of a batch: an array of results, or a mapping of arrays for Fields.
+
+        Raises the errors of `insert`, with the number of the row. A batch with a bad row changes nothing.
+        """
         held, limited, lower = self._times, self._limited, self._lower
         insert, evict, aggregate = self._insert, self._evict, self._aggregate
         span = self._only_whole_span
@@ -290,16 +305,16 @@ class Baseline(ABC):
         return len(self._times) - self._holes
 
     @property
-    def oldest(self) -> Any:
-        """The time of the oldest element, None when there is none."""
+    def oldest(self) -> Time | None:
+        """The time of the oldest element, None for an empty window."""
         return self._times[0] if self._times else None
 
     @property
-    def youngest(self) -> Any:
-        """The time of the youngest element, None when there is none."""
+    def youngest(self) -> Time | None:
+        """The time of the youngest element, None for an empty window."""
         return self._times[-1] if self._times else None
 
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError(f"a {type(self).__name__} can be neither copied nor pickled: make a second one")
 
     def __repr__(self) -> str:
@@ -307,8 +322,8 @@ class Baseline(ABC):
 
     # -- batches ------------------------------------------------------------------------------------------
 
-    def _batch(self, values: Any, times: Any) -> Iterable[tuple[Any, Any]]:
-        """States and times of a batch, all of it checked before any of it is inserted."""
+    def _batch(self, values: Value, times: Value) -> Iterable[tuple[State, Time]]:
+        """The states and the times of a batch. All rows are checked before the first one is inserted."""
         rows = batch_rows(self.monoid, values)
         row, lift = self._row, self._lift
         states = []
@@ -321,30 +336,21 @@ class Baseline(ABC):
         stamps = self._batch_times(times, len(states))
         return zip(states, stamps, strict=True)
 
-    def _batch_times(self, times: Any, length: int) -> Sequence[Any]:
+    def _batch_times(self, times: Value, length: int) -> Sequence[Time]:
         if times is None:
             first = self._clock.counted(self._inserted) if length else self._inserted
             times = range(first, first + length)
         elif length:
             self._clock.give(self._inserted)
-        stamps: list[Any] = check_batch_times(times, length).tolist()
+        stamps: list[Time] = check_batch_times(times, length).tolist()
         if stamps and stamps[0] < self._youngest:
             raise self._refused(stamps[0], " in row 0")
         return stamps
 
-    def _refused(self, time: Any, where: str = "") -> Exception:
-        """What is wrong with a time that is no number in 64 bits, or before the youngest."""
+    def _refused(self, time: Time, where: str = "") -> Exception:
+        """The error for a time before the youngest. Raises TypeError or ValueError if it is no time."""
         check_time(time)
         return OutOfOrderError(
             f"time {time!r}{where} is before {self._youngest!r}, the time of the youngest element inserted; "
             "insert elements in the order of their times"
         )
-
-
-def _checked_count(k: Any) -> int:
-    if isinstance(k, bool) or not hasattr(k, "__index__"):
-        raise TypeError(f"evict takes a whole number of elements, got {k!r} of type {type(k).__name__}")
-    count = int(k.__index__())
-    if count < 0:
-        raise ValueError(f"evict takes 0 or more elements, got {count}")
-    return count

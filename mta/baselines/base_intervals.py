@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from mta.baselines.base import Baseline
+from mta.kinds import Result, State
 from mta.monoids.base import Monoid
+from mta.options import whole_number
 from mta.policies import Policy
 
 
 class BaseIntervals(Baseline):
-    """Aggregates of base intervals: level l has those of elements i·2^l to (i+1)·2^l - 1, as numbered since
-    the first insertion.
+    """Stores the aggregates of base intervals: level l has one for the positions i·2^l to (i+1)·2^l - 1.
 
-    An interval is made when its last element arrives and dropped when its first one leaves. Any interval
-    within the window is made of at most 2·log2(n) base intervals (1 for n = 1), so a query or a lookup
-    takes fewer combines than that. An insertion makes one combine for each level at which it completes a
-    live interval: at most log2(n), less than one on average. An eviction makes none.
+    An interval is created with its last element and dropped with its first one. Any interval of the window
+    consists of at most 2·log2(n) base intervals (1 for n = 1), so a query or a lookup takes fewer combines
+    than that. An insertion makes a combine for each live interval that it completes: at most log2(n), less
+    than one on average. An eviction makes none.
 
     >>> from mta import monoids
     >>> from mta.baselines import BaseIntervals
@@ -31,17 +30,18 @@ class BaseIntervals(Baseline):
 
     def __init__(self, monoid: Monoid, policy: Policy | None = None) -> None:
         super().__init__(monoid, policy)
-        #: interval i of level l is at _levels[l][i], as long as it is live
-        self._levels: list[dict[int, Any]] = [{}]
-        #: the numbers of the oldest element and of the next to come
+        #: _levels[l][i] is the aggregate of interval i of level l, if it is live
+        self._levels: list[dict[int, State]] = [{}]
+        #: the positions of the oldest element and of the next one
         self._first = 0
         self._next = 0
 
-    def lookup(self, start: int, stop: int) -> Any:
-        """The lowered aggregate of elements `start` to `stop` - 1 of the window, counted from the oldest."""
-        for place in (start, stop):
-            if isinstance(place, bool) or not hasattr(place, "__index__"):
-                raise TypeError(f"lookup takes whole numbers, got {place!r}")
+    def lookup(self, start: int, stop: int) -> Result:
+        """The result of the elements `start` to `stop` - 1 of the window, counted from the oldest.
+
+        Raises TypeError unless both are whole numbers, and IndexError unless the window holds all elements.
+        """
+        start, stop = (whole_number(each, "lookup takes whole numbers") for each in (start, stop))
         if not 0 <= start <= stop <= len(self):
             raise IndexError(f"elements {start} to {stop} are not all in a window that holds {len(self)}")
         return self.monoid.lower(self._lookup(self._first + start, self._first + stop))
@@ -50,18 +50,18 @@ class BaseIntervals(Baseline):
         """The number of live base intervals of each level."""
         return [len(level) for level in self._levels]
 
-    def _aggregate(self) -> Any:
+    def _aggregate(self) -> State:
         return self._lookup(self._first, self._next)
 
-    def _lookup(self, start: int, stop: int) -> Any:
-        """The aggregate of the elements with numbers `start` to `stop` - 1."""
+    def _lookup(self, start: int, stop: int) -> State:
+        """The aggregate of the positions `start` to `stop` - 1."""
         if start == stop:
             return self._identity
         combine = self._combine
-        older: list[Any] = []
-        younger: list[Any] = []
+        older: list[State] = []
+        younger: list[State] = []
         for level in self._levels:
-            # What does not fill an interval of the level above, at either end.
+            # At either end, an interval whose sibling is outside cannot be part of one of the next level.
             if start & 1:
                 older.append(level[start])
                 start += 1
@@ -78,7 +78,7 @@ class BaseIntervals(Baseline):
             agg = combine(agg, state)
         return agg
 
-    def _insert(self, state: Any) -> None:
+    def _insert(self, state: State) -> None:
         levels, combine = self._levels, self._combine
         made = [state]
         number = self._next
@@ -100,7 +100,7 @@ class BaseIntervals(Baseline):
     def _evict(self) -> None:
         number = self._first
         for level in self._levels:
-            # The intervals that begin here; all others with this element in them have gone before.
+            # The intervals that begin here. Other intervals with this element were dropped before.
             level.pop(number, None)
             if number & 1:
                 break
@@ -109,5 +109,5 @@ class BaseIntervals(Baseline):
         while len(self._levels) > 1 and not self._levels[-1]:
             self._levels.pop()
 
-    def _head(self) -> Any:
+    def _head(self) -> State:
         return self._levels[0][self._first]

@@ -2,20 +2,93 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
 
 from mta.baselines.base import Baseline
-from mta.baselines.chunked import BITS, MASK, ChunkedArrayQueue
+from mta.kinds import State, Value
 from mta.monoids.base import Monoid
 from mta.policies import Policy
+
+#: The low bits of a pointer are the index in a chunk, the high bits the number of the chunk.
+BITS = 8
+CHUNK = 1 << BITS
+MASK = CHUNK - 1
+
+
+class ChunkedArrayQueue:
+    """The chunked-array queue of section 4.1: a queue in chunks of fixed size, with pointers into it.
+
+    In the paper a pointer is the address of a chunk and an index in it. Here it is an integer, so that p + 1,
+    p - 1 and p == q need no method, and a pointer stays valid while the queue grows and shrinks. `begin`
+    points to the first element, `end` behind the last one. A push creates the chunk that it needs, and the
+    pop that empties a chunk frees it. Every operation takes constant time. The directory of the chunks is a
+    dict with an entry for each 256 elements.
+    """
+
+    __slots__ = ("begin", "chunks", "end", "last")
+
+    def __init__(self) -> None:
+        self.begin = 0
+        self.end = 0
+        self.chunks: dict[int, list[State]] = {}
+        #: the chunk of the last element
+        self.last: list[State] = []
+
+    def push_back(self, value: Value) -> None:
+        end = self.end
+        if end & MASK:
+            self.last.append(value)
+        else:
+            self.chunks[end >> BITS] = self.last = [value]
+        self.end = end + 1
+
+    def pop_front(self) -> None:
+        begin = self.begin
+        if begin == self.end:
+            raise IndexError("pop_front of an empty queue")
+        # The element is freed at once, its chunk with the last element of the chunk.
+        self.chunks[begin >> BITS][begin & MASK] = None
+        begin += 1
+        self.begin = begin
+        if not begin & MASK:
+            del self.chunks[(begin >> BITS) - 1]
+
+    def pop_back(self) -> None:
+        """Undoes the last push."""
+        if self.begin == self.end:
+            raise IndexError("pop_back of an empty queue")
+        self.last.pop()
+        self.end -= 1
+        if not self.end & MASK:
+            del self.chunks[self.end >> BITS]
+            self.last = self.chunks.get((self.end >> BITS) - 1, [])
+
+    def __getitem__(self, pointer: int) -> State:
+        self._check(pointer)
+        return self.chunks[pointer >> BITS][pointer & MASK]
+
+    def __setitem__(self, pointer: int, value: Value) -> None:
+        self._check(pointer)
+        self.chunks[pointer >> BITS][pointer & MASK] = value
+
+    def _check(self, pointer: int) -> None:
+        if not self.begin <= pointer < self.end:
+            raise IndexError(f"pointer {pointer} is not in [{self.begin}, {self.end})")
+
+    def __len__(self) -> int:
+        return self.end - self.begin
+
+    def __iter__(self) -> Iterator[State]:
+        return (self[pointer] for pointer in range(self.begin, self.end))
 
 
 class DABA(Baseline):
     """At most 1 combine a query, 4 an insertion, 3 an eviction; at most 2.5 and 1.5 on average.
 
-    Two queues, the values and partial aggregates of them, and the pointers F <= L <= R <= A <= B <= E into
-    both. From F to B - 1 is the front list, whose aggs look to its end, from B to E - 1 the back list, whose
-    aggs look to its start; between them the back list of the last flip is turned round one step at a time:
+    Two queues, of values and of partial aggregates, and six pointers F <= L <= R <= A <= B <= E into both.
+    The front list is from F to B - 1, and its aggregates end at its end. The back list is from B to E - 1,
+    and its aggregates begin at its start. A flip makes the back list a part of the front list, whose
+    aggregates are then turned around one step at a time:
 
         F..L-1: vals[p] ⊕ … ⊕ vals[B-1]     L..R-1: vals[p] ⊕ … ⊕ vals[R-1]     R..A-1: vals[R] ⊕ … ⊕ vals[p]
         A..B-1: vals[p] ⊕ … ⊕ vals[B-1]     B..E-1: vals[B] ⊕ … ⊕ vals[p]
@@ -23,8 +96,8 @@ class DABA(Baseline):
     `DABA(monoid, policy, cached=True)` is the cached variant: at most 1, 3 and 2 combines, at most 2 and 1
     on average.
 
-    The queues' chunks are read and written here and not through the queues' methods: pointers move by one, so
-    that a chunk at hand, in an attribute, serves 256 steps.
+    Pointers move by one, so a chunk in an attribute serves 256 steps. So this class reads and writes the
+    chunks itself, not by the methods of the queues.
 
     >>> from mta import monoids, policies
     >>> from mta.baselines import DABA
@@ -49,7 +122,7 @@ class DABA(Baseline):
         "_vals",
     )
 
-    def __new__(cls, *_args: Any, cached: bool = False, **_kwargs: Any) -> DABA:
+    def __new__(cls, *_args: object, cached: bool = False, **_kwargs: object) -> DABA:
         return super().__new__(CachedDABA if cached else cls)
 
     def __init__(
@@ -63,22 +136,22 @@ class DABA(Baseline):
         self._vals = ChunkedArrayQueue()
         self._aggs = ChunkedArrayQueue()
         self.F = self.L = self.R = self.A = self.B = self.E = 0
-        #: the chunks that F points into
-        self._front_vals: list[Any] = []
-        self._front_aggs: list[Any] = []
-        #: while shrinking, the chunk of aggs that L points into, and the chunks of the element before A
-        self._left: list[Any] = []
-        self._last_vals: list[Any] = []
-        self._last_aggs: list[Any] = []
+        #: the chunks with the element at F
+        self._front_vals: list[State] = []
+        self._front_aggs: list[State] = []
+        #: while shrinking, the chunk of aggs with the element at L, and the chunks with the element before A
+        self._left: list[State] = []
+        self._last_vals: list[State] = []
+        self._last_aggs: list[State] = []
 
-    def _aggregate(self) -> Any:
+    def _aggregate(self) -> State:
         front, back = self.F, self.B
         if front == back:
             return self._identity
         agg = self._front_aggs[front & MASK]
         return agg if back == self.E else self._combine(agg, self._aggs.last[-1])
 
-    def _insert(self, state: Any) -> None:
+    def _insert(self, state: State) -> None:
         vals, aggs, end = self._vals, self._aggs, self.E
         agg = state if end == self.B else self._combine(aggs.last[-1], state)
         if end & MASK:
@@ -134,15 +207,15 @@ class DABA(Baseline):
                 self._last_aggs[last_index] = val
                 self.A = last
                 if index == MASK or last_index == 0:
-                    self._turn_page()
+                    self._next_chunks()
 
-    def _turn_page(self) -> None:
-        """The next chunk for L, the one before for A - 1."""
+    def _next_chunks(self) -> None:
+        """Finds the chunks of L and A - 1 after they have moved."""
         last = (self.A - 1) >> BITS
         self._left = self._aggs.chunks[self.L >> BITS]
         self._last_vals, self._last_aggs = self._vals.chunks[last], self._aggs.chunks[last]
 
-    def _new_chunks(self, val: Any, agg: Any) -> None:
+    def _new_chunks(self, val: State, agg: State) -> None:
         end = self.E
         self.vals.push_back(val)
         self.aggs.push_back(agg)
@@ -156,7 +229,7 @@ class DABA(Baseline):
             self._front_vals, self._front_aggs = self._vals.chunks[number], self._aggs.chunks[number]
 
     def _undo_flip(self) -> None:
-        """Takes back the flip of a fixup whose operator raised; l_A is empty right after a flip only."""
+        """Undoes the flip of a fixup whose operator raised. Only right after a flip l_A is empty."""
         if self.A == self.B and self.L != self.R:
             self.L = self.A = self.B = self.R
 
@@ -166,10 +239,10 @@ class DABA(Baseline):
         self.aggs.pop_back()
         self.E -= 1
 
-    def _head(self) -> Any:
+    def _head(self) -> State:
         return self._front_vals[self.F & MASK]
 
-    # -- to look at ---------------------------------------------------------------------------------------
+    # -- for tests and traces -----------------------------------------------------------------------------
 
     @property
     def vals(self) -> ChunkedArrayQueue:
@@ -188,29 +261,29 @@ class DABA(Baseline):
 
 
 class CachedDABA(DABA):
-    """DABA that keeps the aggregates it would read or combine again.
+    """DABA that caches the aggregates it would read or combine again.
 
-    Through all shrinks after a flip R and B stand still, so that the aggregate of l_R and l_A together is
-    the same: the back list's of before the flip.
+    R and B do not move during the shrinks after a flip. So the aggregate of l_R and l_A together stays the
+    same: it is the aggregate of the back list before the flip.
     """
 
     __slots__ = ("_accumulated", "_back", "_middle")
 
     def __init__(self, monoid: Monoid, policy: Policy | None = None, *, cached: bool = True) -> None:
         super().__init__(monoid, policy, cached=cached)
-        #: aggregates of l_B, of l_A, and of l_R and l_A together; each is stale where its list is empty
-        self._back: Any = None
-        self._accumulated: Any = None
-        self._middle: Any = None
+        #: the aggregates of l_B, of l_A, and of l_R and l_A together; each is stale while its list is empty
+        self._back: State = None
+        self._accumulated: State = None
+        self._middle: State = None
 
-    def _aggregate(self) -> Any:
+    def _aggregate(self) -> State:
         front, back = self.F, self.B
         if front == back:
             return self._identity
         agg = self._front_aggs[front & MASK]
         return agg if back == self.E else self._combine(agg, self._back)
 
-    def _insert(self, state: Any) -> None:
+    def _insert(self, state: State) -> None:
         end, back = self.E, self._back
         agg = state if end == self.B else self._combine(back, state)
         if end & MASK:
@@ -219,7 +292,7 @@ class CachedDABA(DABA):
         else:
             self._new_chunks(state, agg)
         self.E = end + 1
-        # A flip takes what is cached of the back list for the right list; the singleton case drops it.
+        # A flip makes it the aggregate of the right list. The singleton case drops it.
         self._back = agg
         try:
             self._fixup()
@@ -255,4 +328,4 @@ class CachedDABA(DABA):
                 self._last_aggs[last_index] = self._accumulated = val
                 self.A = last
                 if index == MASK or last_index == 0:
-                    self._turn_page()
+                    self._next_chunks()

@@ -1,21 +1,21 @@
 """Functional Okasaki Aggregator: figure 5 of Tangwongsan, Hirzel and Schneider (DEBS 2017).
 
-Everything is a tuple that never changes: a list is a cell (value, agg, tail) or None, and the queue is a
-triple of lists (F, N, B) that every operation makes anew. The one lazy argument, the tail that `rot` gives to
-`cons`, is a Suspension.
+All data are immutable tuples. A list is None or a cell (value, agg, tail), and the queue is three lists (F,
+N, B), which every operation creates anew. The tail that `rot` gives to `cons` is lazy: it is a Suspension.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from mta.baselines.base import Baseline
+from mta.kinds import State
 from mta.monoids.base import Monoid
 from mta.policies import Policy
 
 #: cons(value, agg, tail)
-Cell: TypeAlias = "tuple[Any, Any, Cell | Suspension | None]"
+Cell: TypeAlias = "tuple[State, State, Cell | Suspension | None]"
 List: TypeAlias = "Cell | None"
 
 #: (F, N, B): oldest first; the next to rotate, a sublist of F; youngest first
@@ -23,7 +23,7 @@ Queue: TypeAlias = tuple[List, List, List]
 
 
 class Suspension:
-    """A list that is made when it is first looked at, and then remembered: call by need."""
+    """A list that the first `force` makes and keeps: call by need."""
 
     __slots__ = ("_list", "_make")
 
@@ -48,10 +48,10 @@ def tail(cell: Cell) -> List:
 
 
 class FunctionalOkasaki(Baseline):
-    """FOA: Okasaki's real-time queue with aggregates, in the functional manner.
+    """FOA: Okasaki's real-time queue with aggregates, in functional style.
 
-    At most 1 combine a query, 4 an insertion (1 for the back list, 3 in the one `rot` that may be forced),
-    3 an eviction.
+    At most 1 combine a query, 4 an insertion (1 for the back list, 3 for the `rot` that it may force), and 3
+    an eviction.
 
     >>> from mta import monoids, policies
     >>> from mta.baselines import FunctionalOkasaki
@@ -66,13 +66,13 @@ class FunctionalOkasaki(Baseline):
         super().__init__(monoid, policy)
         self.queue: Queue = (None, None, None)
 
-    def _aggregate(self) -> Any:
+    def _aggregate(self) -> State:
         front, _, back = self.queue
         if front is None:
             return self._identity
         return front[1] if back is None else self._combine(front[1], back[1])
 
-    def _insert(self, state: Any) -> None:
+    def _insert(self, state: State) -> None:
         front, waiting, back = self.queue
         agg = state if back is None else self._combine(back[1], state)
         self.queue = self.makeq(front, waiting, (state, agg, back))
@@ -101,7 +101,7 @@ class FunctionalOkasaki(Baseline):
             agg = combine(agg, rotated[1])
         return left[0], agg, Suspension(lambda: self.rot(tail(left), tail(right), longer))
 
-    def _head(self) -> Any:
+    def _head(self) -> State:
         front = self.queue[0]
         assert front is not None
         return front[0]

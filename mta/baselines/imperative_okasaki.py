@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from mta.baselines.base import Baseline
+from mta.kinds import State, Value
 from mta.monoids.base import Monoid
 from mta.policies import Policy
 
 
 class Cell:
-    """A list cell: forced, it holds a value, an aggregate and the tail; delayed, a suspended `rot`.
+    """A cell of a list: a value, an aggregate and the tail, or a delayed `rot` that will compute them.
 
-    The suspended rotation's parameters L, R and A are in the fields of the value, the aggregate and the
-    tail, which it does not have yet. The empty list is None.
+    A delayed cell has the parameters L, R and A of `rot` in its three fields. The empty list is None.
     """
 
     __slots__ = ("agg", "delayed", "tail", "value")
 
-    def __init__(self, value: Any, agg: Any, tail: Cell | None, delayed: bool = False) -> None:
+    def __init__(self, value: Value, agg: State, tail: Cell | None, delayed: bool = False) -> None:
         self.value = value
         self.agg = agg
         self.tail = tail
@@ -26,7 +24,7 @@ class Cell:
 
 
 class ImperativeOkasaki(Baseline):
-    """IOA: the lists of FOA as mutable cells, its one use of laziness made by hand.
+    """IOA: the algorithm of FOA with mutable cells, and with the lazy `rot` as a delayed cell.
 
     At most 1 combine a query, 4 an insertion, 3 an eviction.
 
@@ -45,13 +43,13 @@ class ImperativeOkasaki(Baseline):
         self.next: Cell | None = None
         self.back: Cell | None = None
 
-    def _aggregate(self) -> Any:
+    def _aggregate(self) -> State:
         front, back = self.front, self.back
         if front is None:
             return self._identity
         return front.agg if back is None else self._combine(front.agg, back.agg)
 
-    def _insert(self, state: Any) -> None:
+    def _insert(self, state: State) -> None:
         back = self.back
         agg = state if back is None else self._combine(back.agg, state)
         self._makeq(self.front, Cell(state, agg, back))
@@ -88,9 +86,9 @@ class ImperativeOkasaki(Baseline):
         agg = combine(left.agg, right.agg)
         if rotated is not None:
             agg = combine(agg, rotated.agg)
-        # What is left of `left` and `right` was forced long ago: there is one suspended rotation at a time.
+        # The tails of `left` and `right` were forced before: only one rotation is delayed at a time.
         return Cell(left.value, agg, Cell(left.tail, right.tail, longer, delayed=True))
 
-    def _head(self) -> Any:
+    def _head(self) -> State:
         assert self.front is not None
         return self.front.value

@@ -5,37 +5,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from itertools import compress
-from typing import Any
 
 from mta.baselines.base import Baseline
 from mta.baselines.flatfat import EMPTY, FlatFAT
 from mta.checks import MAX_TIME, check_time, check_times
 from mta.core.states import result_array
-from mta.kinds import UNKNOWN
+from mta.kinds import UNKNOWN, Result, Results, State, Time, Value
 from mta.monoids.base import Monoid
+from mta.options import is_whole
 from mta.policies import Policy
+from mta.times.cuts import Side
 
 _SMALLEST = 4
 
 
 class ReactiveAggregator(Baseline):
-    """A circular buffer in the slots of a FlatFAT, which holds the partial aggregates of it.
+    """A circular buffer of states in the slots of a FlatFAT, which aggregates them.
 
-    Insertions and evictions only note the slots that they change; the next query writes m of them in one
-    update of at most m(1 + ⌈log2(n/m)⌉) combines, and makes at most 2·log2(n) - 1 more where the buffer runs
-    over the end of the slots. Growing, shrinking and compacting change all slots, rarely enough to be O(1) an
-    operation.
+    Insertions and evictions only note the slots that they change. The next query writes these m slots in one
+    update of at most m(1 + ⌈log2(n/m)⌉) combines, and makes at most 2·log2(n) - 1 more if the buffer wraps
+    around the end of the slots. Resizing and compacting change all slots, at amortized cost O(1) a call.
 
-    An element that leaves at the front writes nothing (section 5.2): what is outside of the buffer is not
-    read.
+    An eviction at the front writes no slot (section 5.2), because slots outside of the buffer are not read.
 
-    Any element can leave at any time: `insert` returns a handle for `evict_handle`. A slot left in the
-    middle is a hole, not used again until the buffer is compacted, because the order of the slots is the
-    order of the window. The front and the back slot are never holes.
+    Any element can be evicted at any time: `insert` returns a handle for `evict_handle`. The order of the
+    slots is the order of the window, so the slot of an element in the middle becomes a hole until the buffer
+    is compacted. The front slot and the back slot are never holes.
 
-    With `late`, times may go backwards. Elements stay in the order in which they arrived, or where
-    `insert_at` put them, while policies by time and `evict_until` let go of the oldest times wherever they
-    are.
+    With `late=True`, times may go backwards. Elements stay in the order of their arrival, or where
+    `insert_at` put them. Policies by time and `evict_until` then evict elements by their times, at any index.
+    Raises ValueError for `late=True` with a policy that has a predicate.
 
     >>> from mta import monoids
     >>> from mta.baselines import ReactiveAggregator
@@ -64,66 +63,68 @@ class ReactiveAggregator(Baseline):
         if late and self._predicates:
             raise ValueError(f"late=True goes with policies by count and by time, got {policy!r}")
         self._late = bool(late)
-        #: where elements may come late: their times and handles, the least time first, also of some that left
-        self._by_time: list[tuple[Any, int]] = []
-        self._latest: Any = -MAX_TIME
-        #: whether handles ascend from the front, as long as nothing was put between others
+        #: with `late`, a heap of times and handles, also of elements that were evicted by their handle
+        self._by_time: list[tuple[Time, int]] = []
+        self._latest: Time = -MAX_TIME
+        #: whether handles ascend from the front: `insert_at` may break it
         self._ascending = True
         self.fat = FlatFAT(monoid, _SMALLEST)
-        #: the slot of the oldest element, and the number of slots from there to the youngest, holes too
+        #: the slot of the oldest element, and the number of slots from there to the youngest, with holes
         self._front = 0
         self._span = 0
-        #: what slots will hold after the next update
-        self._changes: dict[int, Any] = {}
-        #: the handle of each element in a slot; ascending from the front, also through holes
+        #: the states of slots after the next update
+        self._changes: dict[int, State] = {}
+        #: the handle of the element in each slot; holes keep theirs
         self._handles: list[int] = [0] * _SMALLEST
         self._next_handle = 0
 
     @property
     def capacity(self) -> int:
+        """The number of slots."""
         return self.fat.capacity
 
-    def insert(self, value: Any, time: float | None = None) -> int:
-        """Adds an element and returns its handle, which is good until the element leaves."""
+    def insert(self, value: Value, time: float | None = None) -> int:
+        """Adds an element and returns its handle, which is valid until the element is evicted."""
         super().insert(value, time)
         handle = self._next_handle - 1
         if self._late:
             self._note(handle)
         return handle
 
-    def insert_at(self, place: int, value: Any, time: float | None = None) -> int:
-        """Adds an element before the one at `place`, counted from the oldest; returns its handle.
+    def insert_at(self, index: int, value: Value, time: float | None = None) -> int:
+        """Adds an element before the one at an index, counted from the oldest; returns its handle.
 
-        Writes all that is behind it.
+        It changes the slots of all elements after the index. Raises TypeError without `late=True` and unless
+        the index is an int, IndexError if the window holds fewer elements, and the errors of `insert`.
         """
         if not self._late:
             raise TypeError("insert_at is for windows with late=True, where times need not go up")
-        if isinstance(place, bool) or not isinstance(place, int):
-            raise TypeError(f"insert_at takes a whole number for the place, got {place!r}")
-        if not 0 <= place <= len(self):
-            raise IndexError(f"there is no place {place} in a window that holds {len(self)}")
+        if not is_whole(index):
+            raise TypeError(f"insert_at takes a whole number as the index, got {index!r}")
+        if not 0 <= index <= len(self):
+            raise IndexError(f"there is no index {index} in a window that holds {len(self)}")
         handle = self.insert(value, time)
         if self._holes:
             self._rebuild(self.fat.capacity)
         last = self._span - 1
         state, moved = self._holds(last), self._times.pop()
-        for each in range(last, place, -1):
+        for each in range(last, index, -1):
             self._changes[self._slot(each)] = self._holds(each - 1)
             self._handles[self._slot(each)] = self._handles[self._slot(each - 1)]
-        self._changes[self._slot(place)] = state
-        self._handles[self._slot(place)] = handle
-        self._times.insert(place, moved)
-        self._ascending = self._ascending and place == last
+        self._changes[self._slot(index)] = state
+        self._handles[self._slot(index)] = handle
+        self._times.insert(index, moved)
+        self._ascending = self._ascending and index == last
         return handle
 
-    def push(self, value: Any, time: float | None = None) -> Any:
+    def push(self, value: Value, time: float | None = None) -> Result:
         if not self._late:
             return super().push(value, time)
         self.insert(value, time)
         self.enforce()
         return self.query()
 
-    def slide(self, values: Any, times: Any = None) -> Any:
+    def slide(self, values: Value, times: Value = None) -> Results:
         if not self._late:
             return super().slide(values, times)
         results = []
@@ -133,7 +134,7 @@ class ReactiveAggregator(Baseline):
             results.append(self.query())
         return result_array(results)
 
-    def extend(self, values: Any, times: Any = None) -> None:
+    def extend(self, values: Value, times: Value = None) -> None:
         if not self._late:
             super().extend(values, times)
             return
@@ -156,7 +157,7 @@ class ReactiveAggregator(Baseline):
         return evicted
 
     @property
-    def oldest(self) -> Any:
+    def oldest(self) -> Time | None:
         if not self._late:
             return super().oldest
         while self._by_time and self._find(self._by_time[0][1]) is None:
@@ -164,23 +165,26 @@ class ReactiveAggregator(Baseline):
         return self._by_time[0][0] if self._by_time else None
 
     @property
-    def youngest(self) -> Any:
-        """The greatest time of an element; where elements come late, also of one that has left."""
+    def youngest(self) -> Time | None:
+        """The greatest time of an element; with `late=True`, also of an evicted one."""
         if not self._late:
             return super().youngest
         return self._latest if len(self) else None
 
     def evict_handle(self, handle: int) -> None:
-        """Lets go of one element, wherever it is in the window. KeyError if it has left already."""
-        place = self._find(handle)
-        if place is None:
+        """Evicts one element at any index, in O(log n), or O(n) after `insert_at`, without a combine.
+
+        Raises TypeError unless the handle is an int, and KeyError if the element is no longer in the window.
+        """
+        offset = self._find(handle)
+        if offset is None:
             raise KeyError(f"no element of this window has the handle {handle!r}")
         self._kept = UNKNOWN
-        if place == 0:
+        if offset == 0:
             self._evict()
             self._times.popleft()
             return
-        self._changes[self._slot(place)] = EMPTY
+        self._changes[self._slot(offset)] = EMPTY
         self._holes += 1
         while self._holds(self._span - 1) is EMPTY:
             self._span -= 1
@@ -188,8 +192,8 @@ class ReactiveAggregator(Baseline):
             self._times.pop()
         self._shrink(len(self))
 
-    def _put(self, state: Any, time: Any) -> None:
-        """`insert`, of what has been checked."""
+    def _put(self, state: State, time: Time) -> None:
+        """`insert`, for a state and a time that were checked."""
         self._kept = UNKNOWN
         self._insert(state)
         self._times.append(time)
@@ -200,11 +204,11 @@ class ReactiveAggregator(Baseline):
         time = self._times[-1]
         heappush(self._by_time, (time, handle))
         self._latest = max(self._latest, time)
-        # so that no time comes before it
+        # so that `insert` accepts any time
         self._youngest = -MAX_TIME
 
-    def _evict_times(self, cut: Any, side: str) -> int:
-        """Lets go of all elements with a time before the cut, or at it where the side is right."""
+    def _evict_times(self, cut: Time, side: Side) -> int:
+        """Evicts all elements with a time before the cut, or at the cut if the side is right."""
         evicted, by_time = 0, self._by_time
         while by_time and (by_time[0][0] < cut or (side == "right" and by_time[0][0] == cut)):
             handle = by_time[0][1]
@@ -214,15 +218,15 @@ class ReactiveAggregator(Baseline):
             heappop(by_time)
         return evicted
 
-    def _batch_times(self, times: Any, length: int) -> Sequence[Any]:
+    def _batch_times(self, times: Value, length: int) -> Sequence[Time]:
         if not self._late or times is None:
             return super()._batch_times(times, length)
         if length:
             self._clock.give(self._inserted)
-        stamps: list[Any] = check_times(times, length).tolist()
+        stamps: list[Time] = check_times(times, length).tolist()
         return stamps
 
-    def _aggregate(self) -> Any:
+    def _aggregate(self) -> State:
         fat = self.fat
         if self._changes:
             fat.update(self._changes.items())
@@ -234,7 +238,7 @@ class ReactiveAggregator(Baseline):
             return fat.between(front, back)
         return self._combine(fat.suffix(front), fat.prefix(back))
 
-    def _insert(self, state: Any) -> None:
+    def _insert(self, state: State) -> None:
         capacity = self.fat.capacity
         if self._span == capacity:
             if 4 * len(self) <= 3 * capacity:
@@ -248,7 +252,7 @@ class ReactiveAggregator(Baseline):
         self._span += 1
 
     def _evict(self) -> None:
-        # The caller takes one time off; those of the holes behind the front go here.
+        # The caller drops one time. This drops the times of holes behind the front.
         self._changes.pop(self._front, None)
         self._front = self._slot(1)
         self._span -= 1
@@ -259,21 +263,21 @@ class ReactiveAggregator(Baseline):
             self._times.popleft()
         self._shrink(len(self) - 1)
 
-    def _head(self) -> Any:
+    def _head(self) -> State:
         return self._holds(0)
 
-    def _slot(self, place: int) -> int:
-        """The slot of the element at a place, counted from the front, holes too."""
-        return (self._front + place) & (self.fat.capacity - 1)
+    def _slot(self, offset: int) -> int:
+        """The slot at an offset from the front, which counts holes."""
+        return (self._front + offset) & (self.fat.capacity - 1)
 
-    def _holds(self, place: int) -> Any:
-        slot = self._slot(place)
+    def _holds(self, offset: int) -> State:
+        slot = self._slot(offset)
         return self._changes[slot] if slot in self._changes else self.fat[slot]
 
-    def _find(self, handle: Any) -> int | None:
-        """The place of an element, by bisection, as handles ascend."""
-        if isinstance(handle, bool) or not isinstance(handle, int):
-            raise TypeError(f"a handle is what insert returned, got {handle!r}")
+    def _find(self, handle: object) -> int | None:
+        """The offset of the element with a handle: by bisection, if handles ascend. None if there is none."""
+        if not is_whole(handle):
+            raise TypeError(f"a handle is an int that insert returned, got {handle!r}")
         if not self._ascending:
             return self._search(handle)
         low, high = 0, self._span
@@ -288,9 +292,9 @@ class ReactiveAggregator(Baseline):
         return low
 
     def _search(self, handle: int) -> int | None:
-        for place in range(self._span):
-            if self._handles[self._slot(place)] == handle and self._holds(place) is not EMPTY:
-                return place
+        for offset in range(self._span):
+            if self._handles[self._slot(offset)] == handle and self._holds(offset) is not EMPTY:
+                return offset
         return None
 
     def _shrink(self, held: int) -> None:
@@ -299,18 +303,18 @@ class ReactiveAggregator(Baseline):
             self._rebuild(capacity // 2)
 
     def _rebuild(self, capacity: int) -> None:
-        """The paper's resize, and its compact where the capacity stays: elements from slot 0, no holes."""
-        states: list[Any] = []
+        """The paper's resize, or its compact for the same capacity: elements from slot 0 , no holes."""
+        states: list[State] = []
         handles: list[int] = []
         live: list[bool] = []
-        for place in range(self._span):
-            state = self._holds(place)
+        for offset in range(self._span):
+            state = self._holds(offset)
             live.append(state is not EMPTY)
             if state is not EMPTY:
                 states.append(state)
-                handles.append(self._handles[self._slot(place)])
+                handles.append(self._handles[self._slot(offset)])
         if self._holes:
-            # Within `_evict`, one more time stands before those of the span.
+            # During `_evict` there is one more time, before the times of the span.
             times = list(self._times)
             leaving = len(times) - self._span
             self._times.clear()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from functools import reduce
-from typing import Any
 
 from mta.baselines.base import Baseline
+from mta.kinds import State
 from mta.monoids.base import Monoid
 from mta.policies import Policy
 
 
 class Recalculate(Baseline):
-    """Keeps the states and folds them all when asked: n - 1 combines a query of a window that has changed.
+    """Folds all states in a query: n - 1 combines if the window has changed since the last query.
 
     >>> from mta import monoids, policies
     >>> from mta.baselines import Recalculate
@@ -25,16 +25,16 @@ class Recalculate(Baseline):
 
     def __init__(self, monoid: Monoid, policy: Policy | None = None) -> None:
         super().__init__(monoid, policy)
-        self.vals: deque[Any] = deque()
+        self.vals: deque[State] = deque()
 
-    def _aggregate(self) -> Any:
+    def _aggregate(self) -> State:
         return reduce(self._combine, self.vals) if self.vals else self._identity
 
-    def _insert(self, state: Any) -> None:
+    def _insert(self, state: State) -> None:
         self.vals.append(state)
 
     def _evict(self) -> None:
         self.vals.popleft()
 
-    def _head(self) -> Any:
+    def _head(self) -> State:
         return self.vals[0]

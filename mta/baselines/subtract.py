@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import reduce
-from typing import Any
 
 from mta.baselines.base import Baseline
+from mta.kinds import State
 from mta.monoids.base import LOST, Monoid
 from mta.monoids.columns import is_finite
 from mta.policies import Policy
@@ -16,14 +16,13 @@ from mta.policies import Policy
 class SubtractOnEvict(Baseline):
     """Keeps one running aggregate: one combine an insertion, one subtraction an eviction, none a query.
 
-    It needs an operator that can be undone: a monoid that is `invertible`, whose `without` takes the oldest
-    part off a state, or `inverse(state)`, given here or a method of the monoid, which undoes a state from its
-    older side, inverse(a) ⊕ a ⊕ b = b. The paper's figure adds the inverse on the younger side, which is the
-    same where ⊕ commutes and wrong where it does not.
+    The monoid has to be `invertible`, or there has to be a function `inverse(state)`, given here or as a
+    method of the monoid, with inverse(a) ⊕ a ⊕ b = b. The paper's figure adds the inverse on the younger
+    side, which is the same if ⊕ commutes and wrong if it does not. TypeError if there is neither.
 
-    With floats the rounding of what has left stays behind until the window is empty. Where an aggregate does
-    not tell what is left (the sum of an infinity, the geometric mean of a zero, a deviation that was nearly
-    all that of the element which left), the next query folds the window anew.
+    With floats, the rounding errors of evicted elements stay until the window is empty. An aggregate may not
+    determine the rest: the sum of an infinity, the geometric mean of a zero, or a deviation that was mostly
+    due to the evicted element. Then the next query folds the window, with n - 1 combines.
 
     >>> from mta import monoids, policies
     >>> from mta.baselines import SubtractOnEvict
@@ -38,23 +37,23 @@ class SubtractOnEvict(Baseline):
     __slots__ = ("_without", "agg", "vals")
 
     def __init__(
-        self, monoid: Monoid, policy: Policy | None = None, *, inverse: Callable[[Any], Any] | None = None
+        self, monoid: Monoid, policy: Policy | None = None, *, inverse: Callable[[State], State] | None = None
     ) -> None:
         super().__init__(monoid, policy)
-        self._without: Callable[[Any, Any], Any] = monoid.without
+        self._without: Callable[[State, State], State] = monoid.without
         if inverse is not None or not monoid.invertible:
             self._without = _by_inverse(
                 monoid, getattr(monoid, "inverse", None) if inverse is None else inverse
             )
-        self.vals: deque[Any] = deque()
+        self.vals: deque[State] = deque()
         self.agg = self._identity
 
-    def _aggregate(self) -> Any:
+    def _aggregate(self) -> State:
         if self.agg is LOST:
             self.agg = reduce(self._combine, self.vals)
         return self.agg
 
-    def _insert(self, state: Any) -> None:
+    def _insert(self, state: State) -> None:
         if not self.vals:
             self.agg = state
         elif self.agg is not LOST:
@@ -69,23 +68,23 @@ class SubtractOnEvict(Baseline):
             self.agg = self._without(self.agg, vals[0])
         vals.popleft()
 
-    def _head(self) -> Any:
+    def _head(self) -> State:
         return self.vals[0]
 
 
-def _by_inverse(monoid: Monoid, inverse: Any) -> Callable[[Any, Any], Any]:
-    """`Monoid.without`, by a function that undoes a state from its older side."""
+def _by_inverse(monoid: Monoid, inverse: object) -> Callable[[State, State], State]:
+    """`Monoid.without`, from a function that gives the inverse of a state."""
     if not callable(inverse):
         raise TypeError(
             f"{monoid!r} is not invertible, so nothing can be subtracted from its aggregates; "
             "give inverse=, a function of a state, or take another algorithm"
         )
 
-    def without(state: Any, older: Any) -> Any:
+    def without(state: State, older: State) -> State:
         return monoid.combine(inverse(older), state) if _all_finite(state) else LOST
 
     return without
 
 
-def _all_finite(state: Any) -> bool:
+def _all_finite(state: State) -> bool:
     return all(map(_all_finite, state)) if isinstance(state, (tuple, list)) else is_finite(state)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from mta.baselines.base import Baseline
+from mta.kinds import State
 from mta.monoids.base import Monoid
 from mta.policies import Policy
 
 
 class TwoStacks(Baseline):
-    """A queue out of two stacks, each entry a value and the aggregate of all below it and itself.
+    """A queue of two stacks. Each entry is a value and the aggregate of this and all entries below.
 
-    Insertions push on the back stack B, evictions pop from the front stack F; when F is empty, B is flipped
-    onto it. At most one combine a query and an insertion; an eviction makes n - 1 when it flips n elements
-    and none otherwise, less than one on average. A stack is two lists, values and aggregates, top last.
+    An insertion pushes on the back stack B, and an eviction pops from the front stack F. If F is empty, B is
+    flipped onto it. At most one combine a query and an insertion. An eviction makes n - 1 combines if it
+    flips n elements and none otherwise, less than one on average. A stack is two lists, values and
+    aggregates, top last.
 
     >>> from mta import monoids
     >>> from mta.baselines import TwoStacks
@@ -29,28 +29,28 @@ class TwoStacks(Baseline):
 
     def __init__(self, monoid: Monoid, policy: Policy | None = None) -> None:
         super().__init__(monoid, policy)
-        self._front_vals: list[Any] = []
-        self._front_aggs: list[Any] = []
-        self._back_vals: list[Any] = []
-        self._back_aggs: list[Any] = []
+        self._front_vals: list[State] = []
+        self._front_aggs: list[State] = []
+        self._back_vals: list[State] = []
+        self._back_aggs: list[State] = []
 
     @property
-    def front(self) -> list[tuple[Any, Any]]:
+    def front(self) -> list[tuple[State, State]]:
         """The front stack as (value, aggregate), top last."""
         return list(zip(self._front_vals, self._front_aggs, strict=True))
 
     @property
-    def back(self) -> list[tuple[Any, Any]]:
+    def back(self) -> list[tuple[State, State]]:
         """The back stack as (value, aggregate), top last."""
         return list(zip(self._back_vals, self._back_aggs, strict=True))
 
-    def _aggregate(self) -> Any:
+    def _aggregate(self) -> State:
         front, back = self._front_aggs, self._back_aggs
         if front:
             return self._combine(front[-1], back[-1]) if back else front[-1]
         return back[-1] if back else self._identity
 
-    def _insert(self, state: Any) -> None:
+    def _insert(self, state: State) -> None:
         aggs = self._back_aggs
         aggs.append(self._combine(aggs[-1], state) if aggs else state)
         self._back_vals.append(state)
@@ -72,5 +72,5 @@ class TwoStacks(Baseline):
         self._front_vals, self._front_aggs = vals, aggs
         self._back_vals, self._back_aggs = [], []
 
-    def _head(self) -> Any:
+    def _head(self) -> State:
         return self._front_vals[-1] if self._front_vals else self._back_vals[0]

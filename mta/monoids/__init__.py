@@ -1,4 +1,4 @@
-"""Aggregation operators: what a window can compute, and how to make another."""
+"""The monoids: the aggregates that a window can compute, and two functions that make others."""
 
 from __future__ import annotations
 

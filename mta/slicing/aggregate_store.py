@@ -16,11 +16,11 @@ from typing import Any
 
 from mta.algorithms import AmortizedMTA
 from mta.baselines.flatfat import EMPTY, FlatFAT
-from mta.checks import check_whole
 from mta.core.nodes import fold_states
 from mta.core.states import NOTHING
 from mta.kinds import State, Time
 from mta.monoids.base import ColumnarMonoid, Monoid
+from mta.options import is_whole
 from mta.slicing.slices import Slice, SliceList, states_of
 from mta.slicing.windows import EdgeWindow, Session, Window, before, is_counted
 
@@ -170,10 +170,11 @@ class Eager(AggregateStore):
         slices.unchanged = count
 
 
-def check_local(local: Any) -> int:
-    if check_whole("local is a whole number of slices", local) < 0:
+def check_local(local: object) -> None:
+    if not is_whole(local):
+        raise TypeError(f"local is a whole number of slices, got {local!r}")
+    if local < 0:
         raise ValueError(f"local is 0 or more slices, got {local}")
-    return int(local)
 
 
 def check_paged(name: str, kind: Window) -> None:

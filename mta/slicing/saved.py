@@ -12,9 +12,8 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
-from xxhash import xxh3_64_digest
-
 from mta.core.states import NOTHING
+from mta.encoding.envelope import seal, unseal
 from mta.encoding.packing import pack, unpack
 from mta.encoding.untrusted import LARGEST, Malformed, fields, printable, real, shown, text, whole
 from mta.errors import ManifestCorrupt, ManifestMismatch, WindowError
@@ -55,9 +54,8 @@ FORMAT = 1
 
 
 def serialized(saved: dict[str, Any]) -> bytes:
-    """A saved slicer as bytes, with a checksum behind them."""
-    body = pack(saved)
-    return body + xxh3_64_digest(body)
+    """A saved slicer as bytes, in an envelope without a magic."""
+    return seal(pack(saved))
 
 
 @contextmanager
@@ -67,9 +65,7 @@ def deserialized(what: str, data: Any) -> Iterator[dict[str, Any]]:
     Whatever is wrong with them raises ManifestCorrupt, in the block too.
     """
     try:
-        if not isinstance(data, bytes) or xxh3_64_digest(data[:-8]) != data[-8:]:
-            raise Malformed("its checksum is another")
-        saved = unpack(data[:-8])
+        saved = unpack(unseal(data))
         if not isinstance(saved, dict) or saved.get("slicer") != FORMAT:
             raise ManifestMismatch(f"{what} was not saved by a slicer of this format")
         yield saved

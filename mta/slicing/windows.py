@@ -16,10 +16,11 @@ from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeAlias
 
 from mta.checks import count_option, number_option, positive_option
-from mta.functions import check_name, described
+from mta.functions import described
 from mta.kinds import Time, Value
 from mta.monoids.base import required
 from mta.monoids.columns import number as checked_number
+from mta.options import check_name
 
 #: the start and the end of a window
 Span: TypeAlias = tuple[Time, Time]

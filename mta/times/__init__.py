@@ -1,1 +1,1 @@
-"""Times of elements: what they are compared with."""
+"""The times of elements, and the cuts that they are compared with."""

@@ -5,7 +5,7 @@ from collections import deque
 
 import pytest
 
-from mta.baselines.chunked import CHUNK, ChunkedArrayQueue
+from mta.baselines.daba import CHUNK, ChunkedArrayQueue
 
 
 def test_against_a_deque() -> None:

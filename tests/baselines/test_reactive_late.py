@@ -105,9 +105,9 @@ def test_what_is_refused() -> None:
         window.insert_at(0, 1, 5)
     late = ReactiveAggregator(monoids.Sum(), late=True)
     late.insert(1, 5)
-    with pytest.raises(IndexError, match="no place 2 in a window that holds 1"):
+    with pytest.raises(IndexError, match="no index 2 in a window that holds 1"):
         late.insert_at(2, 1, 5)
-    with pytest.raises(TypeError, match="whole number for the place, got True"):
+    with pytest.raises(TypeError, match="whole number as the index, got True"):
         late.insert_at(True, 1, 5)
     with pytest.raises(ValueError, match="policies by count and by time"):
         ReactiveAggregator(monoids.Sum(), policies.While(lambda total, _: total > 5), late=True)

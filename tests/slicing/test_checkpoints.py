@@ -252,7 +252,7 @@ def test_bytes_that_nobody_wrote(data: st.DataObject) -> None:
     slicer.extend([5, 6, 7, 8, 9], [1, 12, 4, 25, 14])
     slicer.watermark(15)
     whole = slicer.dump()
-    with pytest.raises(ManifestCorrupt, match="its checksum is another"):
+    with pytest.raises(ManifestCorrupt, match="the checksum does not match"):
         Slicer.load(whole[:-1], monoids.First())
     body = bytearray(whole[:-8])
     for _ in range(data.draw(st.integers(1, 4))):

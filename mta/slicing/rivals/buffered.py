@@ -67,11 +67,11 @@ class HeldDABA(Buffered):
         window = self._windows[name]
         if isinstance(kind, Session):
             for time, _, state in ready:
-                if len(window) and time > window.youngest + kind.gap:
+                if window.youngest is not None and time > window.youngest + kind.gap:
                     yield window.oldest, window.youngest + kind.gap, window.query()
                     window.evict(len(window))
                 window.insert(state, time)
-            if len(window) and window.youngest + kind.gap < horizon:
+            if window.youngest is not None and window.youngest + kind.gap < horizon:
                 yield window.oldest, window.youngest + kind.gap, window.query()
                 window.evict(len(window))
             return
@@ -83,13 +83,13 @@ class HeldDABA(Buffered):
 
     def _ended(self, name: str, kind: EdgeWindow, window: DABA, until: Time) -> Iterator[Any]:
         """The windows that end by a time; all their tuples have come."""
-        while len(window):
+        while window.oldest is not None:
             at = max(self._seen_until[name], window.oldest)
             edge = kind.edge_after(at)
             if edge is None or edge > until:
                 return
             for start, end in kind.ending(at, edge):
-                while len(window) and window.oldest < start:
+                while window.oldest is not None and window.oldest < start:
                     window.evict()
                 if len(window):
                     yield start, end, window.query()
