@@ -385,9 +385,9 @@ class Slicer(TakesTurns):
 
     @in_turn
     def add(self, name: str, kind: Window, *, history: bool = False, lateness: float | None = None) -> Any:
-        """Registers a query. Returns the time from which on it sees tuples: just behind the youngest one.
+        """Registers a query. Returns the first time at which it sees tuples: just behind the youngest one.
 
-        - `history`: begin earlier, with the oldest slice from which on its windows cut no slice.
+        - `history`: begin earlier, at the earliest time since when its windows cut no slice.
         - `lateness`: the lateness of the query; None for the slicer's.
 
         Raises TypeError or ValueError for a name or a kind that cannot be registered. Looks at all slices in

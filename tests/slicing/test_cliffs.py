@@ -327,7 +327,7 @@ def test_queries_of_sessions_of_which_nothing_is_due_are_passed_over(
         assert watermark(time) == 0
     slicer = Slicer.load(slicer.dump(), monoids.Collect(), store=store)
     insert(1006)
-    assert watermark(1007) == 100  # a dump does not tell until when it has nothing to do
+    assert watermark(1007) == 100  # a dump does not keep the time until which there is nothing to do
     insert(1009)
     insert(1008)
     assert watermark(1009) == 0
@@ -358,7 +358,7 @@ def test_of_many_queries_of_sessions_one_verdict_is_for_all_late_tuples_like_it(
     for time in (1032, 1040, 1033, 1089):
         slicer.insert(1, time)
     assert asked[0] == 200
-    slicer.insert(1, 990)  # those with a gap of 10 and more are joined by it
+    slicer.insert(1, 990)  # it joins sessions with a gap of 10 or more
     slicer.insert(1, 980)  # and then by this
     taken = sum(each.gap >= 10 for each in queries.values())
     assert [len(each.queries) for each in late] == [100] * 5 + [100 - taken] * 2

@@ -128,7 +128,7 @@ def test_slices_watermark_and_queries_are_shown(url: str, capsys: pytest.Capture
 
 
 def test_windows_of_streams_are_not_said_to_be_right(url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    class Nullable(monoids.Sum):  # whose name is that of one of Spark's
+    class Nullable(monoids.Sum):  # it has the name of a monoid in Spark windows
         def fingerprint(self) -> str:
             return "Nullable(Sum('x'), 'x')"
 

@@ -151,7 +151,7 @@ def test_slices_are_at_most_as_many_as_windows_start_and_twice_as_many_out_of_or
         starts.update(start for start, _, _, _ in found)
         ends.update(end for _, end, _, _ in found)
         count += len(found)
-    # and one for what is before the first edge, in no window
+    # and one for the tuples before the first edge, which are in no window
     assert slicer.slices <= 1 + (len(starts) if in_order else len(starts | ends))
     assert len(starts) <= count
     assert len(starts | ends) <= 2 * count
@@ -165,7 +165,7 @@ def test_tuples_that_nothing_happens_at_copy_no_slices(options: Any) -> None:
         slicer.insert(1, time=time)
         (stream,) = slicer._streams.values()
         streams.add(id(stream))
-    # where tuples come in order, one of each window tells what was before it
+    # where tuples come in order, the first tuple of a window emits the windows before it
     assert len(streams) <= (7 if options.get("in_order") else 2)
     assert sum(r.value for r in slicer.watermark(500)) == 500
 
@@ -178,7 +178,7 @@ def test_long_windows_that_are_due_together_share_what_is_combined(monkeypatch: 
     slicer.watermark(1900)
     before = counting.combines
     assert [r.value for r in slicer.watermark(2000)] == [1000] * 100
-    # blocks of 32 slices and those at both ends, where each window would be 1,000 combines
+    # blocks of 32 slices and the slices at both ends; 1,000 combines for each window without blocks
     assert counting.combines - before <= 100 * (1000 // 32 + 2 * 32)
 
 
@@ -206,7 +206,7 @@ def test_late_tuples_of_what_does_not_commute_are_folded_once_when_a_result_is_d
     before = counting.combines
     for time in (1, 11, 5, 12, 5, 15, 29):
         slicer.insert(str(time % 10), time=time)
-    assert counting.combines - before == 1  # for the one that was not late
+    assert counting.combines - before == 1  # for the tuple that was not late
     slicer.insert("+", time=29)
     slicer.extend(["x", "y"], [3, 29])
     results = {(r.query, r.start): r.value for r in slicer.watermark(100)}

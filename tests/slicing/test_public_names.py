@@ -1,4 +1,4 @@
-"""What `dir(slicer)` shows is what docs/slicing.md describes, and nothing else."""
+"""`dir(slicer)` shows the names that docs/slicing.md describes, and no others."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def rest(slicer: Slicer, name: str) -> str:
 
 
 def stored(name: str) -> bytes:
-    """What the last checkpoint of a slicer has beside its pages."""
+    """The bytes that the last checkpoint of a slicer has beside its pages."""
     with open_store(f"memory:{uuid4().hex}") as store:
         with prepared(name, store=store, page_size=4, local=64) as slicer:
             slicer.checkpoint()
@@ -103,7 +103,7 @@ def stored(name: str) -> bytes:
             return data
 
 
-#: those whose queries and options go with a store
+#: the cases whose queries and options go with a store
 IN_A_STORE = ("sums", "own lateness", "words", "in order")
 
 
