@@ -20,13 +20,14 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from mta.lab.experiments import process, registry
+from mta.lab import own_process as process
+from mta.lab.experiments import registry
 from mta.lab.experiments.experiment import Compared, Exhibit, Experiment, Record, Scale, Tell
 from mta.lab.experiments.ours.drift import MOST, errors, exact_rolling
 from mta.lab.experiments.page import write_page
-from mta.lab.experiments.process import FAILED, FINISHED, NO_MEMORY, TOO_SLOW, in_own_process
-from mta.lab.experiments.rounds import break_even
-from mta.lab.experiments.runner import run
+from mta.lab.harness import run_experiments
+from mta.lab.own_process import FAILED, FINISHED, NO_MEMORY, TOO_SLOW, in_own_process
+from mta.lab.turns import break_even
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 
@@ -159,7 +160,7 @@ class Toy(Experiment):
 
 
 def start(toy: Toy, out: Path, *, quick: bool = False) -> bool:
-    return run([toy], Scale(quick), out, [argparse.Namespace()], Console(file=io.StringIO()))
+    return run_experiments([toy], Scale(quick), out, [argparse.Namespace()], Console(file=io.StringIO()))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The operator's commands: `mta ls`, `inspect`, `verify`, `gc`, `rm` and `soak`."""
+"""The operator's commands: `mta ls`, `inspect`, `verify`, `gc` and `rm`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import argparse
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mta.cli.console import add as add_row
 from mta.cli.console import lease_text, print_json, say, show, size_text, table, value_text
+from mta.cli.options import named_store
 
 if TYPE_CHECKING:
     from mta.cli.slicers import Open
@@ -21,16 +21,18 @@ if TYPE_CHECKING:
 WRONG, NOT_DONE = 1, 2
 
 
-def add(commands: Any, count: Callable[[str], int]) -> None:
+def add(commands: Any) -> None:
     """Adds the subcommands; each imports what it needs when it runs."""
-    ls = _command(commands, "ls", "list the windows of a store", _ls)
+    ls = add_command(commands, "ls", "list the windows of a store", _ls)
     _json(ls)
 
-    inspect = _command(commands, "inspect", "what a store has of a window; reads all of its pages", _inspect)
+    inspect = add_command(
+        commands, "inspect", "what a store has of a window; reads all of its pages", _inspect
+    )
     _name(inspect)
     _json(inspect)
 
-    verify = _command(
+    verify = add_command(
         commands,
         "verify",
         "read all of a window and check it; exit code 1 if it is wrong, 2 if something was not checked",
@@ -45,7 +47,7 @@ def add(commands: Any, count: Callable[[str], int]) -> None:
     )
     _json(verify)
 
-    gc = _command(
+    gc = add_command(
         commands, "gc", "clear away what crashes and removed windows have left; windows may be live", _gc
     )
     gc.add_argument("--dry-run", action="store_true", help="only say what would go")
@@ -54,7 +56,7 @@ def add(commands: Any, count: Callable[[str], int]) -> None:
     )
     _json(gc)
 
-    rm = _command(commands, "rm", "remove windows with all their checkpoints", _rm)
+    rm = add_command(commands, "rm", "remove windows with all their checkpoints", _rm)
     which = rm.add_mutually_exclusive_group(required=True)
     which.add_argument("name", metavar="NAME", type=_window, nargs="?", help="one window")
     which.add_argument(
@@ -64,15 +66,8 @@ def add(commands: Any, count: Callable[[str], int]) -> None:
     rm.add_argument("--dry-run", action="store_true", help="only say what would go")
     _json(rm)
 
-    soak = _command(commands, "soak", "kill writers at random moments, and see that nothing is lost", _soak)
-    soak.add_argument("--kills", type=count, default=100, metavar="N", help="default: 100")
-    soak.add_argument(
-        "--seed", type=int, metavar="S", help="of the streams and the moments; default: another each time"
-    )
-    soak.add_argument("--json", type=Path, metavar="FILE", help="write all figures to a file")
 
-
-def _command(commands: Any, name: str, about: str, run: Callable[[argparse.Namespace], int]) -> Any:
+def add_command(commands: Any, name: str, about: str, run: Callable[[argparse.Namespace], int]) -> Any:
     parser = commands.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.")
     parser.add_argument("url", metavar="URL", help="such as rocksdb:///dir or redis://host:6379/0")
     parser.set_defaults(run=run)
@@ -320,14 +315,6 @@ def _confirmed(names: list[str], prefix: str) -> bool:
     return False
 
 
-def _soak(options: argparse.Namespace) -> int:
-    from mta.lab.soak import run
-
-    return run(options.url, kills=options.kills, seed=options.seed, json_file=options.json)
-
-
 def _store(url: str) -> Store:
     """The store at a URL, if there is one: a slip of the pen must not make a store that looks empty."""
-    from mta.cli.named_store import named_store
-
     return named_store(url, create=False)

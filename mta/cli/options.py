@@ -1,10 +1,13 @@
-"""What the options of commands are, out of what was typed."""
+"""Turns what a user typed into values: sizes, counts, directories, stores."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
 from pathlib import Path
+
+from mta.cli.errors import CommandFailed
+from stores import Store, open_store
 
 
 def size(text: str) -> int:
@@ -35,3 +38,13 @@ def directory_with(pattern: str, what: str) -> Callable[[str], Path]:
         return found
 
     return directory
+
+
+def named_store(url: str, *, create: bool = True) -> Store:
+    """The store at a URL. Raises CommandFailed if the URL is wrong, and StoreError if the store fails."""
+    if ":" not in url:
+        raise CommandFailed(f"{url!r} is no URL of a store; of a directory it is rocksdb:{url}")
+    try:
+        return open_store(url, create=create)
+    except (TypeError, ValueError) as error:
+        raise CommandFailed(str(error)) from error

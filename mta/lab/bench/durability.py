@@ -14,11 +14,10 @@ import numpy as np
 from rich.console import Console
 
 from mta import AmortizedMTA, monoids, policies
-from mta.lab.bench.contents import discard, discarded
-from mta.lab.bench.measure import Timings, interleaved
 from mta.lab.bench.report import Section
-from mta.lab.bench.runner import run_sections
-from mta.lab.bench.setting import Setting
+from mta.lab.contents import discard, discarded
+from mta.lab.harness import Setting, run_benchmark
+from mta.lab.turns import Timings, interleaved
 from mta.window import MonoidTreeAggregator
 from stores import CountingStore, Store
 
@@ -39,7 +38,7 @@ def run(
 ) -> dict[str, Any]:
     """Measures, prints tables to `out`, and returns what `json_file` gets."""
     measures = (_checkpoints, _restore, _overhead)
-    return run_sections(
+    return run_benchmark(
         "durability", measures, quick=quick, redis_url=redis_url, json_file=json_file, out=out
     )
 

@@ -13,13 +13,13 @@ from typing import IO, Any
 
 from rich.console import Console
 
+from mta.cli.errors import CommandFailed
 from mta.durability.operations import remove
 from mta.lab.demo.data import PARTITIONS, SENSORS, Stream
 from mta.lab.demo.expected import expected
 from mta.lab.demo.figure import save_figure
 from mta.lab.demo.job import Job, fresh_worker, sensors_of_partitions
 from mta.lab.demo.listener import TaskRows
-from mta.lab.demo.needs import DemoError
 from mta.lab.demo.progress import progress
 from mta.lab.demo.report import Findings, introduction, summary
 from mta.lab.demo.sampler import Sampler
@@ -67,7 +67,7 @@ def run(rows: int, url: str | None, memory: int, picture: Path, console: Console
     console.print()
     console.print(summary(findings, mistakes), markup=False, soft_wrap=True)
     if mistakes:
-        raise DemoError(f"{len(mistakes)} results are wrong, the first: {mistakes[0]}")
+        raise CommandFailed(f"{len(mistakes)} results are wrong, the first: {mistakes[0]}")
 
 
 def _measured(
@@ -104,7 +104,7 @@ def _checked(url: str) -> str:
     try:
         return check_store(url, {}, several_processes=False, reachable=True)
     except StoreNotUsable as error:
-        raise DemoError(str(error)) from error
+        raise CommandFailed(str(error)) from error
 
 
 def _check_picture(picture: Path) -> None:
@@ -114,13 +114,13 @@ def _check_picture(picture: Path) -> None:
     from matplotlib.backend_bases import FigureCanvasBase
 
     if picture.suffix.removeprefix(".").lower() not in FigureCanvasBase.get_supported_filetypes():
-        raise DemoError(f"--picture {picture}: give it a name that ends in .png, .svg or .pdf")
+        raise CommandFailed(f"--picture {picture}: give it a name that ends in .png, .svg or .pdf")
 
 
 def _check_disk(directory: Path, rows: int) -> None:
     free, needed = shutil.disk_usage(directory).free, rows * DISK
     if free < needed:
-        raise DemoError(
+        raise CommandFailed(
             f"{directory.parent} has {free / 1e9:.1f} GB free, and {rows:,} rows need about "
             f"{needed / 1e9:.1f} GB: name another directory with TMPDIR, or give fewer --rows"
         )
@@ -145,7 +145,7 @@ def _log(path: Path) -> Iterator[IO[bytes]]:
         with path.open("wb") as log:
             yield log
     except SparkFailed as error:
-        raise DemoError(f"{_reason(str(error))}; what Spark said is in {path}") from error
+        raise CommandFailed(f"{_reason(str(error))}; what Spark said is in {path}") from error
     except BaseException:
         path.unlink(missing_ok=True)
         raise

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mta.cli.needs import NotInstalled, need
+from mta.cli.errors import NotInstalled, need
 from mta.cli.options import count, directory_with, size
 
 #: What `mta experiment all` goes by.
@@ -81,7 +81,7 @@ OPTIONS: dict[str, Callable[[Any], None]] = {"rivals": _rivals, "spark-memory": 
 def _run(options: argparse.Namespace) -> int:
     from mta.lab.experiments.experiment import Scale
     from mta.lab.experiments.registry import ENTRIES, experiment
-    from mta.lab.experiments.runner import run
+    from mta.lab.harness import run_experiments
 
     need("experiments", "matplotlib", "psutil")
     names = list(ENTRIES) if options.experiment == EVERY else [options.experiment]
@@ -96,7 +96,7 @@ def _run(options: argparse.Namespace) -> int:
             continue
         wanted.append(experiment(name))
         own.append(_options_of(name) if options.experiment == EVERY else options)
-    good = run(wanted, Scale(options.quick, options.paper), options.out, own)
+    good = run_experiments(wanted, Scale(options.quick, options.paper), options.out, own)
     return 0 if good else FAILED
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from mta.lab.experiments.process import FINISHED, in_own_process
+from mta.lab.own_process import FINISHED, in_own_process
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

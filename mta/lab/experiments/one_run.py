@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from mta.lab.experiments.process import PROGRESS, RESULT
 from mta.lab.experiments.registry import experiment
+from mta.lab.own_process import PROGRESS, RESULT, write_json
 from mta.process_memory import memory_figure
 
 #: Seconds between two looks whether the command is still there.
@@ -25,7 +25,7 @@ def main(name: str, case: dict[str, Any], directory: Path) -> int:
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
 
     def tell(progress: dict[str, Any]) -> None:
-        write(directory / PROGRESS, progress)
+        write_json(directory / PROGRESS, progress)
 
     result: dict[str, Any]
     try:
@@ -33,17 +33,10 @@ def main(name: str, case: dict[str, Any], directory: Path) -> int:
     except Exception as error:
         result = {"error": f"{type(error).__name__}: {error}"}
         if not isinstance(error, MemoryError):
-            write(directory / RESULT, result)
+            write_json(directory / RESULT, result)
             raise
-    write(directory / RESULT, {**result, "peak": memory_figure("VmHWM") or 0})
+    write_json(directory / RESULT, {**result, "peak": memory_figure("VmHWM") or 0})
     return 0
-
-
-def write(path: Path, content: dict[str, Any]) -> None:
-    """At once, so that a reader never finds half of it."""
-    beside = path.with_suffix(".tmp")
-    beside.write_text(json.dumps(content))
-    beside.replace(path)
 
 
 def _end_with(parent: int) -> None:

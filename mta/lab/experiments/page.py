@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from mta.lab.experiments.experiment import Compared, Exhibit, Scale, text_of
-from mta.lab.experiments.process import FINISHED
 from mta.lab.experiments.registry import ENTRIES, experiment
 from mta.lab.experiments.results import QUICK, Results
+from mta.lab.own_process import FINISHED
 
 NAME = "report.html"
 STYLE = """

@@ -6,14 +6,13 @@ import csv
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from mta.lab.bench.measure import PACKAGES, machine, versions
 from mta.lab.experiments.experiment import Case, Exhibit, Experiment, Record, Scale
 from mta.lab.experiments.plots import typeset
-from mta.lab.experiments.process import FAILED
+from mta.lab.machine import provenance
+from mta.lab.own_process import FAILED, write_json
 
 FORMAT = 1
 QUICK = "Quick: tiny sizes, only to see that everything runs. The figures mean nothing."
@@ -33,9 +32,7 @@ class Results:
             "experiment": experiment.name,
             "quick": scale.quick,
             "paper": scale.paper,
-            "started": datetime.now(UTC).isoformat(timespec="seconds"),
-            "machine": machine(),
-            "versions": versions((*PACKAGES, *experiment.told)),
+            **provenance(experiment.told),
             "runs": [],
         }
 
@@ -87,9 +84,7 @@ class Results:
 
     def add(self, record: Record) -> None:
         self.records.append(record)
-        beside = self.file.with_suffix(".tmp")
-        beside.write_text(json.dumps(self.content, indent=1) + "\n")
-        beside.replace(self.file)
+        write_json(self.file, self.content, indent=1)
 
     def write(self) -> list[Path]:
         """Writes the CSV file and the figures, and returns the files."""

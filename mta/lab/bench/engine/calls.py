@@ -8,10 +8,10 @@ from typing import Any
 
 from mta import AmortizedMTA, LogMTA, monoids
 from mta.baselines import DABA
-from mta.lab.bench.contents import discarded
-from mta.lab.bench.engine.streams import side_by_side
 from mta.lab.bench.report import Section
-from mta.lab.bench.setting import Setting
+from mta.lab.contents import discarded
+from mta.lab.harness import Setting
+from mta.lab.turns import side_by_side
 
 #: Elements at a stretch: a whole page, so that each stretch has its share of one.
 PAGE = 1 << 14

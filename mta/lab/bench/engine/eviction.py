@@ -12,10 +12,10 @@ import numpy as np
 
 from mta import AmortizedMTA, LogMTA, monoids
 from mta.baselines import DABA, TwoStacks
-from mta.lab.bench.contents import discarded
-from mta.lab.bench.measure import Timings, timed
 from mta.lab.bench.report import Section
-from mta.lab.bench.setting import Setting
+from mta.lab.contents import discarded
+from mta.lab.harness import Setting
+from mta.lab.turns import Timings, timed
 
 #: How many times AmortizedMTA over Redis is faster than DABA, and how many round trips it takes at most.
 FASTER, ROUND_TRIPS = 1000.0, 10.0

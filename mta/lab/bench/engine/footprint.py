@@ -10,8 +10,8 @@ import time
 import numpy as np
 
 from mta import AmortizedMTA, monoids, policies
-from mta.lab.bench.contents import contents, discarded
-from mta.lab.bench.measure import peak_resident, resident
+from mta.lab.contents import contents, discarded
+from mta.lab.machine import peak_resident, resident
 from stores import open_store
 
 BATCH = 1 << 16

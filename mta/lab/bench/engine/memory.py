@@ -7,7 +7,7 @@ from typing import Any
 
 from mta.lab.bench.engine.footprint import footprint
 from mta.lab.bench.report import Section
-from mta.lab.bench.setting import Setting
+from mta.lab.harness import Setting
 
 #: Megabytes between a small and a large window; bytes in the store a byte of elements in it.
 GROWTH, OVERHEAD = 8.0, 1.05

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from mta import AmortizedMTA, LogMTA, monoids, policies
 from mta.baselines import DABA
-from mta.lab.bench.engine.streams import side_by_side
 from mta.lab.bench.report import Section
-from mta.lab.bench.setting import Setting
+from mta.lab.harness import Setting
+from mta.lab.turns import side_by_side
 from mta.monoids.base import Monoid
 from mta.policies import Policy, While
 

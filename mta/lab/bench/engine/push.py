@@ -11,10 +11,10 @@ import numpy as np
 
 from mta import AmortizedMTA, LogMTA, monoids, policies
 from mta.baselines import DABA, ReactiveAggregator, TwoStacks
-from mta.lab.bench.contents import discarded
-from mta.lab.bench.measure import Timings, timed, uncollected
 from mta.lab.bench.report import Section
-from mta.lab.bench.setting import Setting
+from mta.lab.contents import discarded
+from mta.lab.harness import Setting
+from mta.lab.turns import Timings, push_all, rotated, timed, uncollected
 from mta.monoids.base import Monoid
 from mta.window import MonoidTreeAggregator
 
@@ -105,22 +105,15 @@ def _repetition(
     results: dict[str, float],
 ) -> None:
     walls, cpus = dict.fromkeys(windows, 0.0), dict.fromkeys(windows, 0.0)
-    names = list(windows)
     for number in range(chunks):
         values, times = next(stream)
-        turn = number % len(names)
-        for name in names[turn:] + names[:turn]:
-            wall, cpu = timed(lambda: _push_all(windows[name].push, values, times))  # noqa: B023
+        for name in rotated(windows, number):
+            wall, cpu = timed(lambda: push_all(windows[name].push, values, times))  # noqa: B023
             walls[name] += wall
             cpus[name] += cpu
     for name, timing in timings.items():
         timing.add(walls[name], cpus[name])
         results[name] = windows[name].query()
-
-
-def _push_all(push: Callable[[float, int], Any], values: list[float], times: range) -> None:
-    for value, at in zip(values, times, strict=True):
-        push(value, at)
 
 
 def _lines(

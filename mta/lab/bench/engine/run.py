@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from mta.lab.bench.engine import calls, eviction, memory, policies, push, slide
-from mta.lab.bench.runner import Measure, run_sections
+from mta.lab.harness import Measure, run_benchmark
 
 SECTIONS: dict[str, Measure] = {
     "slide": slide.measure,
@@ -33,4 +33,4 @@ def run(
     """Measures, prints tables to `out`, and returns what `json_file` gets."""
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     measures = [measure for name, measure in SECTIONS.items() if not only or name in only]
-    return run_sections("engine", measures, quick=quick, redis_url=redis_url, json_file=json_file, out=out)
+    return run_benchmark("engine", measures, quick=quick, redis_url=redis_url, json_file=json_file, out=out)

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from mta import AmortizedMTA, monoids, policies
-from mta.lab.bench.contents import discarded
 from mta.lab.bench.engine import rivals
-from mta.lab.bench.measure import Timings, interleaved
 from mta.lab.bench.report import Section
-from mta.lab.bench.setting import Setting
+from mta.lab.contents import discarded
+from mta.lab.harness import Setting
+from mta.lab.turns import Timings, interleaved
 from mta.monoids.base import Array, Monoid
 from mta.window import MonoidTreeAggregator
 

@@ -18,12 +18,12 @@ import numpy as np
 import pyarrow as pa
 from rich.console import Console
 
-from mta.lab.bench.measure import load_average, versions
 from mta.lab.bench.report import Section
-from mta.lab.bench.runner import run_sections
-from mta.lab.bench.setting import Setting
 from mta.lab.bench.spark import jobs
+from mta.lab.harness import Setting, run_benchmark
+from mta.lab.machine import load_average, versions
 from mta.lab.processes import forget_peaks, peaks_of_children
+from mta.lab.turns import back_and_forth
 from spark_integration.aggregates.buffers import from_numpy
 
 if TYPE_CHECKING:
@@ -61,7 +61,9 @@ def run(
         _Bench(*size, rounds, Path(directory)) as bench,
     ):
         measures = (bench.of_constants, bench.of_spark)
-        return run_sections("spark", measures, quick=quick, redis_url=redis_url, json_file=json_file, out=out)
+        return run_benchmark(
+            "spark", measures, quick=quick, redis_url=redis_url, json_file=json_file, out=out
+        )
 
 
 class _Bench:
@@ -136,8 +138,7 @@ class _Bench:
             name: {"seconds": [], "worker_peaks": []} for name in contenders
         }
         for turn in range(rounds + warm_up):
-            names = list(contenders)
-            for name in reversed(names) if turn % 2 else names:
+            for name in back_and_forth(contenders, turn):
                 warming = warm_up and turn == 0
                 setting.say(f"{name}, " + ("to warm up" if warming else f"round {turn + 1 - warm_up}"))
                 out = contenders[name]()

@@ -17,11 +17,10 @@ import numpy as np
 from rich.console import Console
 
 from mta.lab.bench.report import Section
-from mta.lab.bench.runner import run_sections
-from mta.lab.bench.setting import Setting
 from mta.lab.bench.spark import jobs
 from mta.lab.bench.spark.stream_files import MILLISECONDS, ROWS_A_KEY, write_hot, write_keys
 from mta.lab.bench.spark.stream_runs import Batch, Streams, WriteFile
+from mta.lab.harness import Setting, run_benchmark
 
 #: Rows of a micro-batch of the hot key, and of the window when the stream ends.
 BATCH, WINDOW = 100_000, 10_000_000
@@ -63,7 +62,7 @@ def run(
         measures = {"depth": bench.depth, "width": bench.width, "known": bench.known, "hot": bench.hot}
         chosen = [measure for name, measure in measures.items() if not only or name in only]
         try:
-            return run_sections(
+            return run_benchmark(
                 "stream", chosen, quick=quick, redis_url=redis_url, json_file=json_file, out=out
             )
         finally:

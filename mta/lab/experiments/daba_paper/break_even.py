@@ -10,7 +10,7 @@ from mta.lab.experiments import plots
 from mta.lab.experiments.daba_paper.contenders import CONTENDERS, QUICK_PAGE, rounds_of
 from mta.lab.experiments.experiment import Case, Compared, Exhibit, Experiment, Record, Row, Scale, Tell
 from mta.lab.experiments.operators import OPERATORS, elements_of
-from mta.lab.experiments.rounds import break_even, take_turns
+from mta.lab.turns import break_even, rounds_in_turns
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,7 +59,7 @@ class BreakEven(Experiment):
             windows = {
                 name: rounds_of(name, operator, elements, size, case["page_size"]) for name in CONTENDERS
             }
-            found = take_turns(windows, case["seconds"])
+            found = rounds_in_turns(windows, case["seconds"])
             rows += [{"contender": name, "size": size, "ns": ns} for name, ns in found.items()]
         return rows
 

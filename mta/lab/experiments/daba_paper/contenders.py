@@ -15,7 +15,7 @@ from mta.baselines import (
     TwoStacks,
 )
 from mta.lab.experiments.operators import OPERATORS
-from mta.lab.experiments.rounds import Anew, Rounds
+from mta.lab.turns import RecomputedWindow, Rounds
 
 
 class Contender(NamedTuple):
@@ -43,7 +43,7 @@ def window_of(name: str, operator: str, page_size: int | None = None) -> Any:
     """A window of a contender, empty. Recalculation is without an operator where that is better."""
     made, kind = OPERATORS[operator], CONTENDERS[name].kind
     if name == "recalc" and made.anew is not None:
-        return Anew(made.anew)
+        return RecomputedWindow(made.anew)
     return kind(made.monoid(), page_size=page_size) if kind is AmortizedMTA else kind(made.monoid())
 
 

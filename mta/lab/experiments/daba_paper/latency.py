@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from mta import monoids
-from mta.lab.bench.measure import uncollected
 from mta.lab.experiments.daba_paper.contenders import CONTENDERS, window_of
 from mta.lab.experiments.daba_paper.latency_figures import Summaries, series_of, table
 from mta.lab.experiments.experiment import Case, Exhibit, Experiment, Record, Row, Scale, Tell
 from mta.lab.experiments.operators import OPERATORS, elements_of
+from mta.lab.turns import uncollected
 from mta.monoids.base import Array
 
 WHICH = ("sum", "max", "argmax", "mincount", "mean", "stddev", "gmean", "bloom")

@@ -9,7 +9,7 @@ from mta.lab.experiments import plots
 from mta.lab.experiments.daba_paper.contenders import CONTENDERS, QUICK_PAGE, rounds_of
 from mta.lab.experiments.experiment import Case, Compared, Exhibit, Experiment, Record, Row, Scale, Tell
 from mta.lab.experiments.operators import OPERATORS, elements_of
-from mta.lab.experiments.rounds import TURNS, take_turns
+from mta.lab.turns import TURNS, rounds_in_turns
 
 SIZES = tuple(1 << power for power in range(0, 21, 2))
 QUICK_SIZES = (1, 1 << 4, 1 << 8)
@@ -46,7 +46,7 @@ class Throughput(Experiment):
                 tell({"filling": name})
                 windows[name] = rounds_of(name, operator, elements, size, case["page_size"])
         tell({"measuring": size})
-        found = take_turns(windows, case["seconds"])
+        found = rounds_in_turns(windows, case["seconds"])
         return [{"contender": name, "ns": ns} for name, ns in found.items()]
 
     def exhibits(self, records: Sequence[Record]) -> list[Exhibit]:

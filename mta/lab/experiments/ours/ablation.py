@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mta import AmortizedMTA, monoids, policies
-from mta.lab.bench.contents import contents, discarded
-from mta.lab.bench.measure import timed
+from mta.lab.contents import contents, discarded
 from mta.lab.experiments import plots
 from mta.lab.experiments.experiment import Case, Compared, Exhibit, Experiment, Record, Row, Scale, Tell
 from mta.lab.experiments.paper.contenders import store_of
+from mta.lab.turns import timed
 from mta.monoids.base import Array, Monoid
 from stores import LatencyStore, Store
 

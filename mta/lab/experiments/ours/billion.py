@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from mta import AmortizedMTA, monoids, policies
-from mta.lab.bench.measure import peak_resident, timed
 from mta.lab.experiments import plots
 from mta.lab.experiments.experiment import Case, Exhibit, Experiment, Record, Row, Scale, Tell
+from mta.lab.machine import peak_resident
+from mta.lab.turns import timed
 from mta.monoids.base import Array
 from stores import StoreConfigError, open_store
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from mta.lab.bench.servers import redis_server
 from mta.lab.experiments import plots
 from mta.lab.experiments.experiment import Case, Exhibit, Experiment, Record, Row, Scale, Tell
 from mta.lab.experiments.ours.crash import BATCH, BETWEEN
+from mta.lab.servers import redis_server
 from mta.monoids.base import Array
 
 PROGRAM = "mta.lab.experiments.ours.crash"

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from mta import AmortizedMTA, monoids, policies
-from mta.lab.bench.contents import discarded
-from mta.lab.bench.measure import Timings, interleaved
-from mta.lab.bench.servers import redis_server
+from mta.lab.contents import discarded
 from mta.lab.experiments import plots
 from mta.lab.experiments.experiment import Case, Exhibit, Experiment, Record, Row, Scale, Tell
+from mta.lab.servers import redis_server
+from mta.lab.turns import Timings, interleaved
 from mta.monoids.base import Array
 from mta.window import MonoidTreeAggregator
 from stores import LatencyStore, Store, open_store

@@ -14,7 +14,7 @@ from mta import monoids, policies
 from mta.lab.experiments import plots
 from mta.lab.experiments.experiment import Case, Compared, Exhibit, Experiment, Record, Row, Scale, Tell
 from mta.lab.experiments.paper.contenders import CONTENDERS, PAPERS, store_of, window_of
-from mta.lab.experiments.paper.turns import Stream, Turn, pushes_of, take_turns
+from mta.lab.turns import ElementSource, Turn, push_in_turns, pushes_of
 from mta.monoids.base import Array, Monoid
 
 WINDOW, QUICK_WINDOW, TURNS = 1 << 20, 1 << 9, 16
@@ -84,9 +84,9 @@ class Analytics(Experiment):
                 _fill(filled, elements[start:window], range(start, window))
                 most = min(pushes, NAIVE // max(len(filled), 1)) if name == "naive" else pushes
                 count = pushes_of(filled, window, PAGE, max(TURNS, most) if contender.steady else None)
-                turns[name] = Turn(filled, count // TURNS, Stream(elements, window))
+                turns[name] = Turn(filled, count // TURNS, ElementSource(elements, window))
             tell({"pushing": window})
-            spent = take_turns(turns, TURNS)
+            spent = push_in_turns(turns, TURNS)
             for count in {turn.pushes for name, turn in turns.items() if name != "naive"}:
                 _check({name: turn.window for name, turn in turns.items() if turn.pushes == count})
             held = {name: len(turn.window) for name, turn in turns.items()}

@@ -8,10 +8,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from mta.lab.bench.measure import timed
 from mta.lab.experiments import plots
 from mta.lab.experiments.experiment import Case, Compared, Exhibit, Experiment, Record, Row, Scale, Tell
 from mta.lab.experiments.paper.contenders import CONTENDERS, PAPERS, monoid, policy, store_of, window_of
+from mta.lab.turns import timed
 
 #: Elements in the window, as a power of two, and every how many powers there is an eviction.
 POWER, STEP, QUICK_POWER = 22, 4, 10

@@ -21,7 +21,7 @@ from mta.lab.experiments.paper.contenders import (
     policy,
     window_of,
 )
-from mta.lab.experiments.paper.turns import pushes_of
+from mta.lab.turns import pushes_of
 from stores import Store, open_store
 from stores.counting import CountingStore
 

@@ -11,7 +11,7 @@ from typing import Any
 from mta.lab.experiments import plots
 from mta.lab.experiments.experiment import Case, Compared, Exhibit, Experiment, Record, Row, Scale, Tell
 from mta.lab.experiments.paper.contenders import CONTENDERS, PAPERS, monoid, policy, store_of, window_of
-from mta.lab.experiments.paper.turns import Same, Turn, pushes_of, take_turns
+from mta.lab.turns import SameElement, Turn, push_in_turns, pushes_of
 
 SIZES, QUICK_SIZES = tuple(1 << k for k in range(0, 21, 2)), (1, 1 << 6, 1 << 9)
 #: Pushes that are measured: a whole window, but no fewer than the first number; where every push costs about
@@ -48,10 +48,10 @@ class ConstantWindow(Experiment):
                 _fill(window, size, start)
                 most = min(case["most"], NAIVE // size) if name == "naive" else case["most"]
                 pushes = pushes_of(window, size, case["least"], most if contender.steady else None)
-                turns[name] = Turn(window, max(1, pushes // TURNS), Same((1, size), start))
+                turns[name] = Turn(window, max(1, pushes // TURNS), SameElement((1, size), start))
             tell({"pushing": size})
             time.sleep(REST)
-            spent = take_turns(turns, TURNS)
+            spent = push_in_turns(turns, TURNS)
             for name, turn in turns.items():
                 if tuple(turn.window.query()) != (size, size) or len(turn.window) != size:
                     raise AssertionError(f"{name} holds {turn.window.query()}, not {size} elements")

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from mta import AmortizedMTA, LogMTA, monoids, policies
 from mta.baselines import DABA, ReactiveAggregator, Recalculate
-from mta.lab.bench.contents import discarded
-from mta.lab.bench.servers import redis_server
+from mta.lab.contents import discarded
+from mta.lab.servers import redis_server
 from mta.monoids.base import Monoid
 from stores import Store, open_store
 

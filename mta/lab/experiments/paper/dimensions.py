@@ -13,7 +13,7 @@ from mta import monoids, policies
 from mta.lab.experiments import plots
 from mta.lab.experiments.experiment import Case, Compared, Exhibit, Experiment, Record, Row, Scale, Tell
 from mta.lab.experiments.paper.contenders import CONTENDERS, store_of, window_of
-from mta.lab.experiments.paper.turns import Same, Turn, take_turns
+from mta.lab.turns import SameElement, Turn, push_in_turns
 
 SIZE, QUICK_SIZE = 1 << 15, 1 << 8
 DIMENSIONS, QUICK_DIMENSIONS = (1, 2, 3, 5, 10, 15, 20, 25, 30, 35, 40, 45, 50), (1, 2, 5)
@@ -53,9 +53,9 @@ class Dimensions(Experiment):
                 window.extend(
                     {name: np.full(size, value) for name, value in _element(k, size).items()}, range(size)
                 )
-                turns[str(k)] = Turn(window, case["pushes"], Same(_element(k, size), size))
+                turns[str(k)] = Turn(window, case["pushes"], SameElement(_element(k, size), size))
             tell({"pushing": size})
-            spent = take_turns(turns, TURNS)
+            spent = push_in_turns(turns, TURNS)
             for name, turn in turns.items():
                 wanted = {"maxSize": size, **{f"count{each}": size for each in range(int(name))}}
                 if turn.window.query() != wanted:

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from mta import monoids, policies
-from mta.lab.bench.measure import machine
 from mta.lab.experiments import plots
 from mta.lab.experiments.experiment import Case, Compared, Exhibit, Experiment, Record, Row, Scale, Tell
 from mta.lab.experiments.paper.contenders import CONTENDERS, monoid, policy, store_of, window_of
-from mta.lab.experiments.process import FINISHED, TOO_SLOW
+from mta.lab.machine import machine
+from mta.lab.own_process import FINISHED, TOO_SLOW
 from mta.window import MonoidTreeAggregator
 
 CAPACITY, QUICK_CAPACITY = 1 << 25, 1 << 14

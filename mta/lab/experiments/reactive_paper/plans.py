@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from mta.baselines import BaseIntervals, ReactiveAggregator, Recalculate
 from mta.lab.experiments.experiment import Case, Row, Tell
 from mta.lab.experiments.operators import OPERATORS, elements_of
-from mta.lab.experiments.rounds import Anew, Rounds, take_turns
+from mta.lab.turns import RecomputedWindow, Rounds, rounds_in_turns
 
 #: The paper's ISS computes the aggregate of the window anew; its AW is B-Int, of Arasu and Widom.
 TITLES = {"iss": "Recalculate", "ra": "Reactive Aggregator", "aw": "B-Int"}
@@ -71,7 +71,7 @@ def measure(case: Case, tell: Tell) -> list[Row]:
         windows = {
             who: Rounds(window_of(who, operator), elements, size, count, steady=True) for who in plan.who
         }
-        for who, ns in take_turns(windows, case["seconds"]).items():
+        for who, ns in rounds_in_turns(windows, case["seconds"]).items():
             rows.append(
                 {"operator": operator, "contender": who, "size": size, "batch": batch, "ns": ns / count}
             )
@@ -81,7 +81,7 @@ def measure(case: Case, tell: Tell) -> list[Row]:
 def window_of(who: str, operator: str) -> Any:
     made = OPERATORS[operator]
     if who == "iss" and made.anew is not None:
-        return Anew(made.anew)
+        return RecomputedWindow(made.anew)
     return KINDS[who](made.monoid())
 
 

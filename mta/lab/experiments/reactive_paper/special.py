@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from itertools import cycle, islice, product
 
 from mta.baselines import ReactiveAggregator
-from mta.lab.bench.measure import resident
 from mta.lab.experiments.experiment import Case, Row, Tell
 from mta.lab.experiments.operators import OPERATORS, elements_of
 from mta.lab.experiments.reactive_paper.plans import QUICK, powers, window_of
-from mta.lab.experiments.rounds import Rounds
+from mta.lab.machine import resident
+from mta.lab.turns import Rounds
 
 RESIZING, RESIDENT = "figure-9", "figure-12"
 SIZES = {RESIZING: powers(4, 18, 2), RESIDENT: powers(4, 20, 4)}

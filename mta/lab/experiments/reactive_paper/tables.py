@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mta.lab.experiments import plots
 from mta.lab.experiments.experiment import Compared, Exhibit, Row
 from mta.lab.experiments.operators import OPERATORS
-from mta.lab.experiments.rounds import break_even
+from mta.lab.turns import break_even
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mta import AmortizedMTA, monoids, policies
-from mta.lab.bench.contents import contents, discarded
 from mta.lab.bench.engine import rivals
-from mta.lab.bench.measure import resident
+from mta.lab.contents import contents, discarded
 from mta.lab.experiments.experiment import Row
 from mta.lab.experiments.paper.contenders import store_of
 from mta.lab.experiments.rivals.values import values_of
+from mta.lab.machine import resident
 
 #: What a contender measures, of a number of rows and of a window.
 Measure = Callable[..., Row]

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 from mta.lab.experiments.experiment import Disagreement, Exhibit, Experiment, Record, Scale, Tell
 from mta.lab.experiments.spark_memory import report
 from mta.lab.experiments.spark_memory.figure import LEGEND, draw
-from mta.lab.experiments.spark_memory.one_run import JOBS, Case
-from mta.lab.experiments.spark_memory.runs import FINISHED, Run, run
+from mta.lab.experiments.spark_memory.one_run import JOBS, JobCase
+from mta.lab.experiments.spark_memory.runs import JobRun, run
+from mta.lab.own_process import FINISHED
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,40 +56,40 @@ class SparkMemory(Experiment):
         return [asdict(case) for case in todo]
 
     def seconds(self, case: dict[str, Any], options: argparse.Namespace) -> float:
-        return options.seconds or time_limit(Case(**case))
+        return options.seconds or time_limit(JobCase(**case))
 
     def perform(self, case: dict[str, Any], seconds: float, tell: Tell) -> Record:
         """A Spark of its own, with all its processes."""
-        return run(Case(**case), seconds, tell).record()
+        return run(JobCase(**case), seconds, tell).record()
 
     def title(self, case: dict[str, Any]) -> str:
-        return report.title(Case(**case))
+        return report.title(JobCase(**case))
 
     def ended(self, record: Record) -> str:
-        return report.ended(Run.of(record))
+        return report.ended(JobRun.of(record))
 
     def check(self, records: Sequence[Record]) -> None:
-        compare([Run.of(record) for record in records])
+        compare([JobRun.of(record) for record in records])
 
     def rows(self, record: Record) -> list[dict[str, Any]]:
         plain = {name: value for name, value in record.items() if not isinstance(value, (dict, list))}
         return [{**record["case"], **plain}]
 
     def exhibits(self, records: Sequence[Record]) -> list[Exhibit]:
-        runs = [Run.of(record) for record in records]
+        runs = [JobRun.of(record) for record in records]
         return [
             _exhibit([run for run in runs if run.case.rows == rows])
             for rows in dict.fromkeys(run.case.rows for run in runs)
         ]
 
     def show(self, console: Console, records: Sequence[Record], scale: Scale) -> None:
-        report.show(console, [Run.of(record) for record in records], judged=not scale.quick)
+        report.show(console, [JobRun.of(record) for record in records], judged=not scale.quick)
 
 
 EXPERIMENT = SparkMemory()
 
 
-def _exhibit(runs: Sequence[Run]) -> Exhibit:
+def _exhibit(runs: Sequence[JobRun]) -> Exhibit:
     rows = runs[0].case.rows
     finished = Counter(run.case.contender for run in runs if run.outcome == FINISHED)
     tried = Counter(run.case.contender for run in runs)
@@ -106,7 +107,7 @@ def _exhibit(runs: Sequence[Run]) -> Exhibit:
     )
 
 
-def cases(names: Sequence[str], rows: int, heaps: Sequence[int], workers: Sequence[int]) -> list[Case]:
+def cases(names: Sequence[str], rows: int, heaps: Sequence[int], workers: Sequence[int]) -> list[JobCase]:
     """Each contender at its most memory first, since that tells most."""
     most_heap, most_worker = max(heaps), max(workers)
     pairs = [(heap, most_worker) for heap in sorted(heaps, reverse=True)]
@@ -115,23 +116,23 @@ def cases(names: Sequence[str], rows: int, heaps: Sequence[int], workers: Sequen
     found = []
     for name in names:
         limits = [(heap, None if name in IN_JVM else worker) for heap, worker in pairs]
-        found += [Case(name, rows, rows // 2, heap, worker) for heap, worker in dict.fromkeys(limits)]
+        found += [JobCase(name, rows, rows // 2, heap, worker) for heap, worker in dict.fromkeys(limits)]
     return found
 
 
-def _quick(name: str) -> Case:
-    return Case(name, 100_000, 10_000, 512, None if name in IN_JVM else 2048, page_size=256)
+def _quick(name: str) -> JobCase:
+    return JobCase(name, 100_000, 10_000, 512, None if name in IN_JVM else 2048, page_size=256)
 
 
-def time_limit(case: Case) -> float:
+def time_limit(case: JobCase) -> float:
     if case.contender == "spark-window":
         return SHORT + case.rows * 2e-6
     return START + case.rows * MICROSECONDS_A_ROW * 1e-6
 
 
-def compare(runs: Sequence[Run]) -> None:
+def compare(runs: Sequence[JobRun]) -> None:
     """All that finished with as many rows have the same results, but for the rounding of sums."""
-    firsts: dict[int, Run] = {}
+    firsts: dict[int, JobRun] = {}
     for each in runs:
         if each.outcome != FINISHED:
             continue

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mta.lab.experiments.spark_memory.report import TITLES, count, rate, size
-from mta.lab.experiments.spark_memory.runs import FAILED, FINISHED, NO_HEAP, NO_WORKER, TOO_SLOW, Run
+from mta.lab.experiments.spark_memory.runs import NO_HEAP, NO_WORKER, JobRun
+from mta.lab.own_process import FAILED, FINISHED, TOO_SLOW
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,10 +35,10 @@ class Panel(NamedTuple):
     title: str
     labels: list[str]
     #: by contender and place of the label
-    runs: dict[tuple[str, int], Run]
+    runs: dict[tuple[str, int], JobRun]
 
 
-def draw(figure: Figure, runs: Sequence[Run]) -> None:
+def draw(figure: Figure, runs: Sequence[JobRun]) -> None:
     """Draws all runs with the same number of rows."""
     names = [name for name in TITLES if any(run.case.contender == name for run in runs)]
     panels = _panels(runs)
@@ -65,7 +66,7 @@ LEGEND = (
 )
 
 
-def _panels(runs: Sequence[Run]) -> list[Panel]:
+def _panels(runs: Sequence[JobRun]) -> list[Panel]:
     """The heap with workers at their most, workers with the heap at its most, and both at their least."""
     heaps = sorted({run.case.heap for run in runs})
     workers = sorted({run.case.worker for run in runs if run.case.worker is not None})

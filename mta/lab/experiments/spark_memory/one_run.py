@@ -1,6 +1,6 @@
 """One Spark job in a process of its own, which may run out of memory: `python -m ….one_run CASE DIRECTORY`.
 
-CASE is a `Case` as JSON. DIRECTORY gets progress.json now and then, and result.json in the end.
+CASE is a `JobCase` as JSON. DIRECTORY gets progress.json now and then, and result.json in the end.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mta.lab.bench.spark import jobs
+from mta.lab.own_process import PROGRESS, RESULT, write_json
 from mta.lab.processes import peaks
 from spark_integration.metrics import Metrics
 
@@ -34,7 +35,7 @@ SETTINGS = {
 
 
 @dataclass(frozen=True)
-class Case:
+class JobCase:
     """What is run; memory in MiB, as Spark counts it."""
 
     contender: str
@@ -47,7 +48,7 @@ class Case:
     page_size: int | None = None
 
 
-Job = Callable[["DataFrame", Case, str, Metrics], "DataFrame"]
+Job = Callable[["DataFrame", JobCase, str, Metrics], "DataFrame"]
 
 JOBS: dict[str, Job] = {
     "rolling-rocksdb": lambda df, case, _, metrics: jobs.with_rolling(
@@ -65,19 +66,19 @@ JOBS: dict[str, Job] = {
 }
 
 
-def main(case: Case, directory: Path, redis: str) -> None:
+def main(case: JobCase, directory: Path, redis: str) -> None:
     limits = {} if case.worker is None else {"spark.executor.pyspark.memory": f"{case.worker}m"}
     try:
         spark = jobs.local_session(case.cores, f"{case.heap}m", directory / "spark", SETTINGS | limits)
         result = _measured(spark, case, directory, redis)
     except BaseException as error:
         result = {"error": f"{type(error).__name__}: {error}"}
-    _write(directory / "result.json", result)
+    write_json(directory / RESULT, result)
     # Spark is ended with all other processes of the run: one that is out of memory may never stop
     os._exit(0)
 
 
-def _measured(spark: SparkSession, case: Case, directory: Path, redis: str) -> dict[str, Any]:
+def _measured(spark: SparkSession, case: JobCase, directory: Path, redis: str) -> dict[str, Any]:
     from pyspark.sql import functions as fn
 
     metrics = Metrics()
@@ -109,7 +110,7 @@ def _watch(spark: SparkSession, directory: Path, began: float) -> None:
         rows, now = _rows_out(spark), time.perf_counter() - began
         if not rows:
             first = now
-        _write(directory / "progress.json", {"rows_out": rows, "seconds": now, "seconds_before": first})
+        write_json(directory / PROGRESS, {"rows_out": rows, "seconds": now, "seconds_before": first})
 
 
 def _rows_out(spark: SparkSession) -> int:
@@ -134,12 +135,5 @@ def _rows_out(spark: SparkSession) -> int:
     return 0
 
 
-def _write(path: Path, content: dict[str, Any]) -> None:
-    """At once, so that a reader never finds half of it."""
-    beside = path.with_suffix(".tmp")
-    beside.write_text(json.dumps(content))
-    beside.replace(path)
-
-
 if __name__ == "__main__":
-    main(Case(**json.loads(sys.argv[1])), Path(sys.argv[2]), sys.argv[3])
+    main(JobCase(**json.loads(sys.argv[1])), Path(sys.argv[2]), sys.argv[3])

@@ -8,8 +8,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from mta.lab.experiments.spark_memory.one_run import Case
-from mta.lab.experiments.spark_memory.runs import FAILED, FINISHED, NO_HEAP, NO_WORKER, TOO_SLOW, Run
+from mta.lab.experiments.spark_memory.one_run import JobCase
+from mta.lab.experiments.spark_memory.runs import NO_HEAP, NO_WORKER, JobRun
+from mta.lab.own_process import FAILED, FINISHED, TOO_SLOW
 
 TITLES = {
     "rolling-rocksdb": "rolling over RocksDB",
@@ -44,15 +45,15 @@ def rate(rows_a_second: float | None) -> str:
     return f"{rows_a_second / 1000:,.0f} k/s" if rows_a_second >= 10_000 else f"{rows_a_second:,.0f}/s"
 
 
-def limits(case: Case) -> str:
+def limits(case: JobCase) -> str:
     return f"heap {size(case.heap)}" + ("" if case.worker is None else f", worker {size(case.worker)}")
 
 
-def title(case: Case) -> str:
+def title(case: JobCase) -> str:
     return f"{TITLES[case.contender]}, {count(case.rows)} rows, {limits(case)}"
 
 
-def ended(run: Run) -> str:
+def ended(run: JobRun) -> str:
     more = [text for text in (rate(run.rows_a_second), _megabytes("worker", run.worker_peak)) if text]
     return ", ".join([run.outcome, *more])
 
@@ -64,7 +65,7 @@ def _megabytes(what: str, peak: int) -> str:
 # -- in the end -------------------------------------------------------------------------------------------
 
 
-def show(console: Console, runs: Sequence[Run], *, judged: bool) -> None:
+def show(console: Console, runs: Sequence[JobRun], *, judged: bool) -> None:
     for rows in dict.fromkeys(each.case.rows for each in runs):
         some = [each for each in runs if each.case.rows == rows]
         _show_table(console, some)
@@ -72,7 +73,7 @@ def show(console: Console, runs: Sequence[Run], *, judged: bool) -> None:
             _show_workers(console, some)
 
 
-def _show_table(console: Console, runs: Sequence[Run]) -> None:
+def _show_table(console: Console, runs: Sequence[JobRun]) -> None:
     first = runs[0].case
     console.print()
     console.print(
@@ -98,11 +99,11 @@ def _show_table(console: Console, runs: Sequence[Run]) -> None:
         console.print(reason[:200], markup=False, highlight=False)
 
 
-def _order(run: Run) -> tuple[int, int, int]:
+def _order(run: JobRun) -> tuple[int, int, int]:
     return list(TITLES).index(run.case.contender), run.case.heap, run.case.worker or 0
 
 
-def _show_workers(console: Console, runs: Sequence[Run]) -> None:
+def _show_workers(console: Console, runs: Sequence[JobRun]) -> None:
     """The claim about the worker's memory, held against the least heap that was tried."""
     least = min(run.case.heap for run in runs)
     for name in ("rolling-rocksdb", "rolling-redis"):

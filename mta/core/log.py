@@ -1,16 +1,21 @@
-"""The forest that Log MTA and Amortized MTA share: a queue of pages for each tier, numbered absolutely.
+"""The log: the stored elements of one stream, and the partial aggregates over them. The paper's log.
 
-Leaf i is the i-th element ever inserted, and entry i of tier t aggregates leaves i·P^t … (i+1)·P^t - 1, with
-P the page size. The paper's levels between two tiers are inside a page and follow from it. Nothing is
-renumbered and a full page never changes, so parent, child and page are arithmetic: entry i of tier t is in
-page i // P, and page i of tier t is what entry i of tier t + 1 aggregates.
+The log grows at the young end and drops pages at the old end. It finds positions by time or by a predicate,
+and folds ranges. Windows are views of a log (`mta.core.view`): a log may have several.
+
+Position i is the number of the i-th element ever appended. Tier 0 holds the elements. Entry i of tier t
+aggregates positions i·P^t … (i+1)·P^t - 1, with P the page size. The paper's levels between two tiers are
+inside a page and follow from it. No entry is renumbered and no full page changes, so parent, child and page
+are arithmetic: entry i of tier t is in page i // P, and entry i of tier t + 1 aggregates page i of tier t.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Protocol
+from weakref import ref
 
 from mta.core.page import Page, PageSource, Pyramid
 from mta.core.states import NOTHING, Layout, Run
@@ -21,6 +26,15 @@ from mta.times.cuts import Side, before
 
 #: From this page size on, folding page by page beats halving all pages together.
 LARGE_PAGE = 256
+
+#: Before all times.
+BEFORE_ALL = -(2**63) + 1
+
+
+class Viewing(Protocol):
+    """What a log asks of its views: the oldest position that the view still reads."""
+
+    head: int
 
 
 class Piece(NamedTuple):
@@ -41,45 +55,66 @@ class Growth(NamedTuple):
     totals: Run | None
 
 
-class Forest:
+class Log:
+    __slots__ = (
+        "layout",
+        "mask",
+        "page_size",
+        "pages",
+        "shift",
+        "tail",
+        "tails",
+        "trial",
+        "unfinished",
+        "views",
+        "youngest",
+    )
+
     def __init__(self, layout: Layout, pages: PageSource, page_size: int) -> None:
         self.layout = layout
         self.pages = pages
         self.page_size = page_size
         #: log2 of the page size
         self.shift = page_size.bit_length() - 1
+        self.mask = page_size - 1
+        #: the partial last page of each tier
         self.tails = [Tail(layout, 0)]
-
-    @property
-    def tail(self) -> int:
-        """How many elements were ever inserted: the number of the next leaf."""
-        return self.tails[0].stop
+        #: the position of the next element: how many elements were ever appended
+        self.tail = 0
+        #: the time of the youngest element
+        self.youngest: Any = BEFORE_ALL
+        #: the windows over this log, weakly: a log that nobody uses is freed at once, as it is in no cycle
+        self.views: list[ref[Viewing]] = []
+        #: what an interrupted commit has yet to change in its views (`view.finish`)
+        self.unfinished: Sequence[Any] = ()
+        #: whether this is a fork, whose pages count only if the log that was forked becomes it
+        self.trial = False
 
     # -- growing ----------------------------------------------------------------------------------------
     #
-    # What the forest comes to is made first, with full pages handed to the page source, and the new tails
-    # are put in place of the old by whoever asked for them, in one step together with what else changes.
+    # These methods make new tails, and hand full pages to the page source. The log itself changes in a commit
+    # of its views (`mta.core.view`), together with them.
 
-    def with_one(self, time: Any, row: Any) -> list[Tail]:
+    def appended(self, time: Any, row: Any) -> list[Tail]:
         """The tails with an element that fills a page."""
-        tails = list(self.tails)
-        last, total = time, row
-        for tier, tail in enumerate(self.tails):
-            if len(tail) + 1 < self.page_size:
-                tails[tier] = tail.followed(column_of([last]), self.layout.gather([total]))
-                return tails
-            page = tail.filled(last, total)
-            last, total = page.times[-1:].tolist()[0], self._fold(page)
-            self.pages.check(self.layout.gather([total]))
-            self.pages.put(tier, tail.start >> self.shift, page)
-            tails[tier] = tail.next(self.page_size)
-        tails.append(self._new_tail(len(tails)).followed(column_of([last]), self.layout.gather([total])))
+        layout, tails, tier = self.layout, list(self.tails), 0
+        while tier == 0 or len(tails[tier]) + 1 == self.page_size:
+            page = tails[tier].filled(time, row)
+            time, row = page.times[-1:].tolist()[0], layout.fold(page.states(layout))
+            total = layout.gather([row])
+            self.pages.check(total)
+            self.pages.put(tier, tails[tier].start >> self.shift, page)
+            tails[tier] = tails[tier].next(self.page_size)
+            tier += 1
+            if tier == len(tails):
+                tails.append(self._new_tail(tier))
+        tails[tier] = tails[tier].followed(column_of([time]), total)
         return tails
 
-    def with_run(self, times: Array, run: Run, head: int = 0) -> list[Tail]:
-        """The tails with a run of elements, of a window that begins at leaf `head` then.
+    def extended(self, times: Array, run: Run, head: int = 0) -> list[Tail]:
+        """The tails with a run of elements. Pages that end before position `head` are not put.
 
-        What stays has memory of its own: a view of the run would keep all of it.
+        Pages and tails have memory of their own: a NumPy view of the run would keep all of it.
         """
         tails, layout = list(self.tails), self.layout
         tier = 0
@@ -102,7 +137,7 @@ class Forest:
         return tails
 
     def coming_pages(self, times: Array, run: Run) -> list[tuple[int, Page]]:
-        """The pages of leaves, by number, that `extend` will make of this run alone."""
+        """The pages of elements, by number, that `extended` will make of this run alone."""
         tail = self.tails[0]
         first = -len(tail) % self.page_size
         if self.page_size < LARGE_PAGE:
@@ -112,7 +147,7 @@ class Forest:
         return list(enumerate(own, tail.start + len(tail) + first >> self.shift))
 
     def _growth(self, tail: Tail, times: Array, run: Run) -> Growth:
-        """What entries behind a tail come to; changes nothing."""
+        """What a tail grows to with these entries; changes nothing."""
         size, layout, count = self.page_size, self.layout, len(times)
         first = -len(tail) % size
         if first > count:
@@ -156,6 +191,36 @@ class Forest:
         self.pages.reserve(2 * (tier + 1) + 4)
         return Tail(self.layout, tier)
 
+    @contextmanager
+    def taking_back(self) -> Iterator[None]:
+        """Takes pages back if the call fails."""
+        try:
+            yield
+        except BaseException:
+            self.take_back()
+            raise
+
+    def take_back(self) -> None:
+        """Pages that were put for elements which were not appended do not count.
+
+        A fork takes nothing back: its tail is not the window's, and the page source would take the pages
+        before it for pages that count.
+        """
+        if not self.trial:
+            self.pages.take_back(self.tail)
+
+    def fork(self) -> Log:
+        """A log to go on with while this one stays as it is. It has no views yet."""
+        twin = Log(self.layout, self.pages, self.page_size)
+        twin.trial = True
+        twin.tails = [tail.fork() for tail in self.tails]
+        twin.tail, twin.youngest = self.tail, self.youngest
+        return twin
+
+    def resume(self, tails: list[Tail], tail: int, youngest: Any) -> None:
+        """Makes an empty log what a version says, whose pages are in the store."""
+        self.tails, self.tail, self.youngest = tails, tail, youngest
+
     # -- reading ----------------------------------------------------------------------------------------
 
     def read(self, pieces: Sequence[Piece]) -> list[Page]:
@@ -183,9 +248,12 @@ class Forest:
     def is_tail(self, tier: int, number: int) -> bool:
         return tier < len(self.tails) and number == self.tails[tier].start >> self.shift
 
-    def drop_below(self, head: int) -> None:
-        """The head has come here: lets go of the pages that only cover leaves before it."""
-        self.pages.head_at(head >> self.shift)
+    # -- dropping ---------------------------------------------------------------------------------------
+
+    def drop_behind_views(self) -> None:
+        """Drops the pages that lie before the oldest head of all views."""
+        views = [view for each in self.views if (view := each()) is not None]
+        head = min([view.head for view in views], default=self.tail)
         for tier in range(len(self.tails)):
             number = head >> self.shift * (tier + 1)
             if not number:
@@ -250,7 +318,7 @@ class Forest:
 
     # -- searches ---------------------------------------------------------------------------------------
 
-    def first_leaf(self, head: int, time: Any, side: Side) -> int:
+    def first_position(self, head: int, time: Any, side: Side) -> int:
         """The first leaf from `head` on with a time >= `time` (side left) or > `time` (side right).
 
         From the top tier down, one page a tier, and none where there is nothing to choose.

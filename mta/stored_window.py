@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from mta.core.outcome import Batch
-from mta.core.tree import Tree
+from mta.core.view import View
 from mta.durability.attempts import AttemptHold
 from mta.durability.manifest import Version
 from mta.durability.ownership import Ownership
@@ -20,36 +20,37 @@ from stores import Conflict, Store, StoreError
 
 
 class Keeper:
-    """Keeps the pages of a tree, which has none yet, in a store."""
+    """Keeps the pages of a log, which has none yet, in a store."""
 
     def __init__(
         self,
         store: Store,
         name: str,
-        tree: Tree,
+        view: View,
         hold: Ownership | AttemptHold,
         bounds: Bounds,
         *,
         inline: int = INLINE,
     ) -> None:
-        self._tree = tree
+        self._view = view
         self.hold = hold
-        self.checkpoints = Checkpoints(store, name, tree.layout, hold, inline)
-        self.pages = StoredPages(store, name, tree.layout, hold, tree.forest.shift, bounds)
-        tree.forest.pages = self.pages
+        self.checkpoints = Checkpoints(store, name, view.layout, hold, inline)
+        self.pages = StoredPages(store, name, view.layout, hold, view.log.shift, bounds)
+        view.log.pages = self.pages
+        view.follower = self.pages.follow()
         #: the caller's offset in the last checkpoint, packed, and the number of that checkpoint
         self.offset = pack(None)
         self.version: int | None = None
 
     def _content(self) -> Content:
-        tree = self._tree
-        oldest = tree.oldest if len(tree) else None
-        return Content(tree.head, tree.tail, oldest, tree.youngest, tree.forest.tails)
+        view = self._view
+        oldest = view.oldest if len(view) else None
+        return Content(view.head, view.end, oldest, view.log.youngest, view.log.tails)
 
     def checkpoint(self, offset: Any, monoid: Monoid, policy: Policy | None) -> int:
         packed = pack(offset)
         self.pages.check_deletions()
-        self.pages.flush(self._tree.tail)
+        self.pages.flush(self._view.end)
         version = self.checkpoints.commit(
             self._content(), packed, monoid.fingerprint(), fingerprint(policy), self.pages.check_present
         )
@@ -59,17 +60,19 @@ class Keeper:
 
     def load(self, version: Version) -> None:
         """The tree becomes what a version says."""
-        tree, pages = self._tree, self.pages
+        view, pages = self._view, self.pages
         tails = self.checkpoints.load(version)
         pages.reserve(2 * len(tails) + 4)
         pages.resume(version.tail, self.hold.root.first_needed() or 0, len(tails))
-        tree.resume(tails, version.head, version.tail, version.oldest, version.youngest)
+        view.log.resume(tails, version.tail, version.youngest)
+        view.resume(version.head, version.oldest)
+        view.log.drop_behind_views()
         self.offset, self.version = version.offset, version.number
 
     def write_early(self, batch: Batch) -> None:
         """Has the pages of a batch written while its results are computed, where checkpoints are made."""
         if self.version is not None:
-            self.pages.put_early(self._tree.forest.coming_pages(batch.times, batch.elements))
+            self.pages.put_early(self._view.log.coming_pages(batch.times, batch.elements))
 
     def close(self) -> None:
         """Ends the background work, and deletes what no checkpoint names."""
@@ -87,7 +90,7 @@ class Keeper:
         """
         hold, pages = self.hold, self.pages
         assert isinstance(hold, AttemptHold)
-        pages.flush(self._tree.tail)
+        pages.flush(self._view.end)
         version = self.checkpoints.version(self._content(), number, pack(number))
         if hold.claimed:
             hold.commit(version, monoid.fingerprint(), fingerprint(policy))

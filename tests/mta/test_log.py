@@ -1,4 +1,4 @@
-"""The forest of pages: covers, folds, searches, however it grew."""
+"""The log: covers, folds, searches, however it grew."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import bisect
 import math
 import random
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -13,20 +14,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mta import monoids
-from mta.core.forest import Forest
+from mta.core.log import Log
 from mta.core.states import NOTHING, layout_of
 from mta.paging.local import LocalPages
 
 SIZES = (2, 4, 8)
 
 
+class Viewer:
+    """A view, as far as its log asks."""
+
+    def __init__(self, head: int) -> None:
+        self.head = head
+
+
 class Grown:
-    """A forest that grew by runs and by single elements, and what went into it."""
+    """A log that was extended by runs and by single elements, and its elements."""
 
     def __init__(self, page_size: int, sizes: list[int], seed: int = 0) -> None:
         chance = random.Random(seed)
         layout = layout_of(monoids.Concat())
-        self.forest = Forest(layout, LocalPages(), page_size)
+        self.log = Log(layout, LocalPages(), page_size)
         self.items: list[str] = []
         self.times: list[int] = []
         time = 0
@@ -34,9 +42,13 @@ class Grown:
             items = [f"{len(self.items) + i}." for i in range(max(1, size))]
             times = [time := time + chance.choice([0, 0, 1, 2]) for _ in items]
             if size:
-                self.forest.tails = self.forest.with_run(np.array(times), items)
+                self.log.tails = self.log.extended(np.array(times), items)
+            elif (self.log.tail + 1) % page_size:
+                self.log.tails[0].times.append(times[0])
+                self.log.tails[0].entries.append(items[0])
             else:
-                self.forest.tails = self.forest.with_one(times[0], items[0])
+                self.log.tails = self.log.appended(times[0], items[0])
+            self.log.tail = self.log.tails[0].stop
             self.items += items
             self.times += times
 
@@ -47,13 +59,13 @@ GROWTH = st.lists(st.one_of(st.just(0), st.integers(0, 30)), max_size=25)
 @given(st.sampled_from(SIZES), GROWTH, st.data())
 def test_any_range_folds(page_size: int, sizes: list[int], data: Any) -> None:
     grown = Grown(page_size, sizes)
-    forest, n = grown.forest, len(grown.items)
-    assert forest.tail == n
+    log, n = grown.log, len(grown.items)
+    assert log.tail == n
     start = data.draw(st.integers(0, n))
     stop = data.draw(st.integers(start, n))
     wanted = "".join(grown.items[start:stop]) if start < stop else NOTHING
-    assert forest.fold(start, stop) == wanted
-    assert forest.fold_nodes(start, stop) == wanted
+    assert log.fold(start, stop) == wanted
+    assert log.fold_nodes(start, stop) == wanted
 
 
 @given(st.sampled_from(SIZES), GROWTH, st.data())
@@ -63,7 +75,7 @@ def test_a_cover_is_two_paths(page_size: int, sizes: list[int], data: Any) -> No
     start = data.draw(st.integers(0, n))
     stop = data.draw(st.integers(start, n))
     at = start
-    pieces = grown.forest.cover(start, stop)
+    pieces = grown.log.cover(start, stop)
     for tier, first, last in pieces:
         assert first < last
         assert first // page_size == (last - 1) // page_size, "all in one page"
@@ -79,8 +91,8 @@ def test_searches_by_time(page_size: int, sizes: list[int], data: Any) -> None:
     n = len(grown.times)
     head = data.draw(st.integers(0, n))
     time = data.draw(st.integers(-1, (grown.times or [0])[-1] + 1)) + data.draw(st.sampled_from([0, 0.5]))
-    assert grown.forest.first_leaf(head, time, "left") == bisect.bisect_left(grown.times, time, head)
-    assert grown.forest.first_leaf(head, time, "right") == bisect.bisect_right(grown.times, time, head)
+    assert grown.log.first_position(head, time, "left") == bisect.bisect_left(grown.times, time, head)
+    assert grown.log.first_position(head, time, "right") == bisect.bisect_right(grown.times, time, head)
 
 
 @given(st.sampled_from(SIZES), GROWTH, st.data())
@@ -95,7 +107,7 @@ def test_searches_by_predicate(page_size: int, sizes: list[int], data: Any) -> N
         assert "".join(grown.items[head:]).startswith(prefix)
         return len(prefix) <= limit
 
-    found, prefix = grown.forest.longest_prefix(head, rejects)
+    found, prefix = grown.log.longest_prefix(head, rejects)
     assert found == kept
     assert (prefix is NOTHING) == (head == kept)
     assert prefix is NOTHING or prefix == "".join(grown.items[head:kept])
@@ -106,22 +118,22 @@ def test_how_it_grew_does_not_matter(page_size: int, sizes: list[int], others: l
     """The same entries in the same pages, one by one or at once."""
     one = Grown(page_size, sizes)
     n = len(one.items)
-    layout = one.forest.layout
-    two = Forest(layout, LocalPages(), page_size)
+    layout = one.log.layout
+    two = Log(layout, LocalPages(), page_size)
     at = 0
     for size in [*others, n]:
         stop = min(n, at + size)
-        two.tails = two.with_run(np.array(one.times[at:stop], dtype=np.int64), one.items[at:stop])
+        two.tails = two.extended(np.array(one.times[at:stop], dtype=np.int64), one.items[at:stop])
         at = stop
-    tiers = max(len(one.forest.tails), len(two.tails))
+    tiers = max(len(one.log.tails), len(two.tails))
     for tier in range(tiers):
-        for forest in (one.forest, two):
-            if tier < len(forest.tails):
-                tail = forest.tails[tier]
+        for log in (one.log, two):
+            if tier < len(log.tails):
+                tail = log.tails[tier]
                 assert tail.stop == n // page_size**tier
                 assert tail.start == tail.stop // page_size * page_size
         for number in range(n // page_size ** (tier + 1)):
-            a, b = one.forest.page(tier, number), two.page(tier, number)
+            a, b = one.log.page(tier, number), two.page(tier, number)
             assert a.times.tolist() == b.times.tolist()
             assert list(a.run) == list(b.run)
             width = page_size**tier
@@ -134,8 +146,10 @@ def test_how_it_grew_does_not_matter(page_size: int, sizes: list[int], others: l
 def test_dropping_keeps_what_is_needed(page_size: int) -> None:
     for head in range(0, 200, 7):
         grown = Grown(page_size, [200])
-        grown.forest.drop_below(head)
+        view = Viewer(head)
+        grown.log.views = [ref(view)]
+        grown.log.drop_behind_views()
         for start in range(head, 201, 3):
-            assert grown.forest.fold(start, 200) == ("".join(grown.items[start:]) or NOTHING)
-        kept = [key for key in grown.forest.pages._pages if (key[1] + 1) * page_size ** (key[0] + 1) <= head]
+            assert grown.log.fold(start, 200) == ("".join(grown.items[start:]) or NOTHING)
+        kept = [key for key in grown.log.pages._pages if (key[1] + 1) * page_size ** (key[0] + 1) <= head]
         assert kept == []
