@@ -244,3 +244,39 @@ def _row_time(row: int, time: object) -> Time:
         return check_time(time)
     except (TypeError, ValueError) as error:
         raise type(error)(f"row {row}: {error}") from None
+
+
+# -- options of windows by time ---------------------------------------------------------------------------
+
+
+def check_flag(name: str, value: object) -> bool:
+    """Raises TypeError unless the value is a bool of Python or NumPy."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} is True or False, got {value!r}")
+    return bool(value)
+
+
+def number_option(owner: str, name: str, value: Any) -> Time:
+    """An option of a constructor that is a finite number; 3.0 becomes 3. Raises TypeError or ValueError."""
+    value = value.item() if isinstance(value, np.generic) or getattr(value, "ndim", 1) == 0 else value
+    if not is_number(value):
+        raise TypeError(f"{owner}({name}=...) is a number in the unit of the times, got {value!r}")
+    if not abs(value) <= MAX_TIME:
+        raise ValueError(f"{owner}({name}=...) is finite and fits in 64 bits, got {value!r}")
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def positive_option(owner: str, name: str, value: Any) -> Time:
+    """The same for a number above 0."""
+    number = number_option(owner, name, value)
+    if number <= 0:
+        raise ValueError(f"{owner}({name}=...) is greater than 0, got {number!r}")
+    return number
+
+
+def count_option(owner: str, name: str, value: Any) -> int:
+    """The same for a number of tuples, at least 1."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    if not is_whole(plain) and not (isinstance(plain, float) and plain.is_integer()):
+        raise TypeError(f"{owner}({name}=...) is a whole number of tuples, got {value!r}")
+    return int(positive_option(owner, name, plain))

@@ -12,10 +12,10 @@ from mta.encoding.untrusted import Malformed
 from mta.errors import ManifestCorrupt, ManifestMismatch
 from mta.monoids.base import Monoid
 from mta.monoids.expressions import monoid_from_text
-from mta.slicing.aggregate_store.leaves import slice_states
-from mta.slicing.aggregate_store.memory import Lazy
-from mta.slicing.progress.told import a_time, some
-from mta.slicing.saved import loaded_queries, loaded_stream, opened
+from mta.slicing.aggregate_store import Lazy
+from mta.slicing.leaves import slice_states
+from mta.slicing.saved import deserialized, loaded_queries, loaded_stream
+from mta.slicing.untrusted import checked_list, checked_time
 
 if TYPE_CHECKING:
     from mta.durability.operations import Inspection, Report, Summary
@@ -67,13 +67,13 @@ def _open_part(window: Summary) -> Open | None:
     if not (window.monoid.startswith(_SLICES) and _is_slicers(window.offset)):
         return None
     try:
-        with opened(window.name, window.offset["slicer"]) as saved:
+        with deserialized(window.name, window.offset["slicer"]) as saved:
             streams = [stream for _, stream in saved["streams"]]
             return Open(
                 {name: fingerprint for name, _, fingerprint, *_ in saved["queries"]},
-                a_time(saved["watermark"]),
+                checked_time(saved["watermark"]),
                 sum(len(stream["slices"]) for stream in streams),
-                max((a_time(stream["youngest"]) for stream in streams), default=-math.inf),
+                max((checked_time(stream["youngest"]) for stream in streams), default=-math.inf),
             )
     except (ManifestCorrupt, ManifestMismatch):
         return None
@@ -98,11 +98,11 @@ def check(store: Store, name: str, report: Report) -> None:
 def _check_state(what: str, monoid: Monoid, offset: Any) -> None:
     if not _is_slicers(offset):
         raise Malformed(f"{what} has nothing beside its slices")
-    with opened(what, offset["slicer"]) as saved:
+    with deserialized(what, offset["slicer"]) as saved:
         queries = loaded_queries(what, saved["queries"], {}, saved["settings"]["lateness"])
-        watermark = a_time(saved["watermark"])
-        for each in some(saved["streams"], "streams"):
-            _, stream = some(each, "a stream", 2)
+        watermark = checked_time(saved["watermark"])
+        for each in checked_list(saved["streams"], "streams"):
+            _, stream = checked_list(each, "a stream", 2)
             loaded_stream(monoid, Lazy(monoid), queries, watermark, stream)
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from mta.core.nodes import fold_states
 from mta.encoding.columns import check_column
 from mta.encoding.packing import pack, pack_entries
 from mta.inputs import batch_columns, batch_rows
@@ -322,16 +323,7 @@ class ObjectLayout(Layout):
         return [combine(a, b) for a, b in zip(older, younger, strict=True)]
 
     def fold(self, states: Run) -> Any:
-        if self.monoid.grows:  # one by one, every state would be copied for each state that follows
-            while len(states) > 1:
-                states = self.halve(states) + (states[-1:] if len(states) % 2 else [])
-            return states[0]
-        combine = self.monoid.combine
-        items = iter(states)
-        total = next(items)
-        for state in items:
-            total = combine(total, state)
-        return total
+        return fold_states(self.monoid, states)
 
     def halve(self, states: Run) -> list[Any]:
         combine = self.monoid.combine

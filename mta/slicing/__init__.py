@@ -7,19 +7,28 @@ for result in slicer.watermark(1700000120):
     result.query, result.start, result.end, result.value, result.is_update
 ```
 
-| the paper's | here |
+| the paper's | module |
 | --- | --- |
 | stream slicer, slice separators | `stream_slicer` |
 | slice manager, figure 4 | `slice_manager`; batches of tuples in `batches` |
-| aggregate store | `aggregate_store`: lazy and eager |
-| window manager | `window_manager`, with what each query has given in `progress` |
+| aggregate store | `aggregate_store`: lazy, eager and paged |
+| window manager | `window_manager`; how far each query has come is in `progress` |
 """
 
-from mta.slicing.content import ContentWindow, Delta, Punctuation
-from mta.slicing.progress.lateness import Late
+from mta.slicing.lateness import Late
 from mta.slicing.slicer import Slicer
 from mta.slicing.window_manager import Result
-from mta.slicing.windows import EdgeWindow, FixedBand, Session, Sliding, Tumbling, Window
+from mta.slicing.windows import (
+    ContentWindow,
+    Delta,
+    EdgeWindow,
+    FixedBand,
+    Punctuation,
+    Session,
+    Sliding,
+    Tumbling,
+    Window,
+)
 
 __all__ = [
     "ContentWindow",

@@ -1,4 +1,4 @@
-"""What a slicer is told beside its queries."""
+"""The options of a slicer beside its queries."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
+from mta.checks import check_flag, count_option, number_option, positive_option
 from mta.encoding.packing import pack
 from mta.functions import described
+from mta.kinds import Time, Value
 from mta.monoids.base import required
-from mta.slicing.windows import Time, number, positive, positive_count
-
-#: what other libraries have for a missing value, by name so that none of them has to be imported
-_MISSING = frozenset({"NAType", "NaTType"})
+from mta.monoids.values import MISSING_TYPES
 
 #: the name of a field, or a function of an element
 By: TypeAlias = str | Callable[[Any], Hashable]
@@ -23,9 +22,9 @@ By: TypeAlias = str | Callable[[Any], Hashable]
 
 @dataclass(frozen=True, repr=False)
 class Settings:
-    """How late tuples may come, what takes a stream apart, and when results are given."""
+    """How late tuples may come, which keys split a stream, and when results are emitted."""
 
-    #: of queries without one of their own
+    #: the lateness of queries without one of their own
     lateness: Time = 0
     by: By | None = None
     in_order: bool = False
@@ -45,6 +44,7 @@ class Settings:
         every_time: Any,
         forget_after: Any = None,
     ) -> Self:
+        """The options as a user gives them; raises TypeError or ValueError."""
         if isinstance(lateness, Mapping):
             every, lateness = [checked_lateness(each) for each in lateness.values()], 0
         else:
@@ -52,30 +52,29 @@ class Settings:
             every = [lateness]
         if in_order and any(every):
             raise ValueError(f"in_order=True goes with lateness=0, as nothing comes late, got {max(every)!r}")
-        for name, value in (("in_order", in_order), ("changes_only", changes_only)):
-            if not isinstance(value, (bool, np.bool_)):
-                raise TypeError(f"{name} is True or False, got {value!r}")
+        in_order = check_flag("in_order", in_order)
+        changes_only = check_flag("changes_only", changes_only)
         if by is not None and not isinstance(by, str) and not callable(by):
             raise TypeError(f"by is the name of a field or a function of an element, got {by!r}")
         if every_tuples is not None:
-            every_tuples = positive_count("Slicer", "every_tuples", every_tuples)
+            every_tuples = count_option("Slicer", "every_tuples", every_tuples)
         if every_time is not None:
-            every_time = positive("Slicer", "every_time", every_time)
+            every_time = positive_option("Slicer", "every_time", every_time)
         if forget_after is not None:
-            forget_after = number("Slicer", "forget_after", forget_after)
+            forget_after = number_option("Slicer", "forget_after", forget_after)
             if forget_after < 0 or by is None:
                 raise ValueError(
                     f"Slicer(forget_after=...) is 0 or more, and goes with by=, got {forget_after!r}"
                 )
-        return cls(lateness, by, bool(in_order), bool(changes_only), every_tuples, every_time, forget_after)
+        return cls(lateness, by, in_order, changes_only, every_tuples, every_time, forget_after)
 
     @property
     def in_steps(self) -> bool:
-        """Whether something has to happen between tuples."""
+        """Whether something may have to happen between two tuples of a batch."""
         return self.in_order or self.every_tuples is not None or self.every_time is not None
 
-    def key(self, value: Any) -> Any:
-        """The key of an element."""
+    def key(self, value: Value) -> Any:
+        """The key of an element; None without keys."""
         by = self.by
         if by is None:
             return None
@@ -85,7 +84,7 @@ class Settings:
             hash(key)
         except TypeError:
             raise TypeError(f"the key {key!r} of type {type(key).__name__} cannot be hashed") from None
-        if type(key).__name__ in _MISSING or key != key:
+        if type(key).__name__ in MISSING_TYPES or key != key:
             raise ValueError(
                 f"the key {key!r} of Slicer(by={by!r}) equals no other, not even itself; drop or replace "
                 "missing keys, for instance by None"
@@ -93,7 +92,7 @@ class Settings:
         return key
 
     def next_trigger(self, time: Time) -> Time:
-        """The time at which a trigger by time comes that is after `time`."""
+        """The first time after `time` at which the trigger by time fires; infinity without one."""
         if self.every_time is None:
             return math.inf
         every = self.every_time
@@ -105,12 +104,12 @@ class Settings:
                 "longer one"
             )
         number = math.floor(time / every)
-        while number * every <= time:  # once, but for what floats round
+        while number * every <= time:  # floats round, so once or a few times
             number += 1
         return number * every
 
-    def told(self) -> dict[str, Any]:
-        """The settings as plain values."""
+    def plain(self) -> dict[str, Any]:
+        """The settings as plain values; a function is named by its code."""
         by = self.by
         return {**vars(self), "by": by if by is None or isinstance(by, str) else described(by)}
 
@@ -119,14 +118,14 @@ class Settings:
 
 
 def checked_lateness(lateness: Any) -> Time:
-    lateness = number("Slicer", "lateness", lateness)
-    if lateness < 0:
-        raise ValueError(f"Slicer(lateness=...) is 0 or more, got {lateness!r}")
-    return lateness
+    checked = number_option("Slicer", "lateness", lateness)
+    if checked < 0:
+        raise ValueError(f"Slicer(lateness=...) is 0 or more, got {checked!r}")
+    return checked
 
 
 def check_key(key: Any) -> None:
-    """Refuses a key that neither a dump nor a checkpoint could hold."""
+    """Refuses a key that neither a dump nor a checkpoint can hold."""
     try:
         pack(key)
     except (TypeError, ValueError) as error:

@@ -1,11 +1,11 @@
-"""The paper's slice manager: puts tuples into slices, in order or late.
+"""The Scotty paper's slice manager: it puts tuples into slices, in order or late.
 
-Figure 4 has the cases of a tuple that comes late, where there are sessions; `joining` finds which it is:
+Where there are sessions, figure 4 of the paper names the cases of a late tuple; `joining` finds the case:
 
-- 1.1 the tuple is inside a session, 1.2 it extends one at its end: it joins that session's slice;
+- 1.1 the tuple is inside a session, or 1.2 it extends a session at its end: it joins that session's slice;
 - 1.3 it extends a session at its start: the slice begins earlier;
 - 2 it closes the gap between two sessions: their slices become one;
-- 3 it is further than the smallest gap from both: it is a slice of its own, between theirs.
+- 3 it is further than the smallest gap from both neighbours: it becomes a slice between theirs.
 
 Without sessions all tuples between two edges are one session.
 """
@@ -17,170 +17,171 @@ from bisect import bisect_left, bisect_right
 from itertools import pairwise
 from typing import Any
 
+from mta.core.nodes import fold_states
+from mta.kinds import State, Time
 from mta.monoids.base import Monoid
-from mta.slicing.slices import STALE, Slice, Slices, folded
-from mta.slicing.stream import Stream
+from mta.slicing.sliced_stream import SlicedStream
+from mta.slicing.slices import STALE, Slice, SliceList
 from mta.slicing.stream_slicer import StreamSlicer
-from mta.slicing.windows import Time
 
 
 class SliceManager:
-    """What is done to the slices of any stream of one slicer."""
+    """Puts tuples into the slices of any stream of one slicer."""
 
     def __init__(
-        self, monoid: Monoid, slicer: StreamSlicer, keeps_rows: bool, most: float = math.inf
+        self, monoid: Monoid, slicer: StreamSlicer, keeps_tuples: bool, max_tuples: float = math.inf
     ) -> None:
         self.monoid, self.slicer = monoid, slicer
-        self.keeps_rows = keeps_rows
-        #: a slice gets no more than so many tuples, unless they come late
-        self.most = most
+        self.keeps_tuples = keeps_tuples
+        #: a slice takes no more tuples than this in order; late tuples may double it
+        self.max_tuples = max_tuples
         self._combine, self._commutes = monoid.combine, monoid.commutes
         self._gap = slicer.gap
 
-    def add(self, stream: Stream, time: Time, state: Any, mark: Any = None) -> None:
-        """Puts one tuple into its slice: one combine where it comes in order, or commutes."""
-        book = stream.book
-        slices = book.slices
-        if slices and time >= stream.youngest and time >= stream.watermark:
-            here = slices[-1]
-            if time < here.high and time <= here.last + self._gap and here.count < self.most:
+    def add(self, stream: SlicedStream, time: Time, state: State, marks: Any = None) -> None:
+        """Puts one tuple into its slice: one combine if the tuple comes in order, or the monoid commutes."""
+        slices = stream.slices
+        items = slices.items
+        if items and time >= stream.youngest and time >= stream.watermark:
+            here = items[-1]
+            if time < here.edge and time <= here.last + self._gap and here.count < self.max_tuples:
                 total = STALE if here.state is STALE else self._combine(here.state, state)
-                last, rows = len(slices) - 1, here.rows
+                last, tuples = len(items) - 1, here.tuples
                 # nothing is called from here on
-                if rows is not None:
-                    rows += ((time, stream.arrivals, state, mark),)
+                if tuples is not None:
+                    tuples += ((time, stream.arrivals, state, marks),)
                 here.state, here.last = total, time
                 here.count += 1
-                if book.fresh > last:
-                    book.fresh = last
+                if slices.unchanged > last:
+                    slices.unchanged = last
                 stream.youngest = time
                 stream.arrivals += 1
                 stream.since_trigger += 1
                 return
             if time > here.last:
-                self._append(stream, here, time, state, mark)
+                self._append(stream, here, time, state, marks)
                 return
-        if self._add_inside(stream, time, state, mark):
+        if self._add_inside(stream, time, state, marks):
             return
-        rows = [(time, stream.arrivals, state, mark)] if self.keeps_rows else None
-        self.put(stream, Slice(time, time, self.high(stream, time), 1, state, rows))
+        tuples = [(time, stream.arrivals, state, marks)] if self.keeps_tuples else None
+        self.put(stream, Slice(time, time, self.edge(stream, time), 1, state, tuples))
 
-    def _append(self, stream: Stream, here: Slice, time: Time, state: Any, mark: Any) -> None:
-        """Begins a slice behind all others, of which `here` is the last."""
-        high = here.high if time < here.high else self.slicer.coming_edge(time)
-        rows = [(time, stream.arrivals, state, mark)] if self.keeps_rows else None
-        new, book = Slice(time, time, high, 1, state, rows), stream.book
-        end, changed_from = len(book.slices), min(stream.changed_from, time)
+    def _append(self, stream: SlicedStream, here: Slice, time: Time, state: State, marks: Any) -> None:
+        """Adds a slice with one tuple behind `here`, which is the last slice."""
+        edge = here.edge if time < here.edge else self.slicer.next_edge(time)
+        tuples = [(time, stream.arrivals, state, marks)] if self.keeps_tuples else None
+        new, slices = Slice(time, time, edge, 1, state, tuples), stream.slices
+        end, changed_from = len(slices.items), min(stream.changed_from, time)
         # nothing is called from here on
-        book.firsts[end:end] = (time,)
-        book.slices[end:end] = (new,)
+        slices.first_times[end:end] = (time,)
+        slices.items[end:end] = (new,)
         stream.youngest, stream.changed_from = time, changed_from
         stream.arrivals += 1
         stream.since_trigger += 1
 
-    def _add_inside(self, stream: Stream, time: Time, state: Any, mark: Any) -> bool:
-        """Puts a late tuple into the slice that it is inside of, if it is."""
-        book, late = stream.book, stream.late
-        place = bisect_right(book.firsts, time) - 1
-        if place < 0:
+    def _add_inside(self, stream: SlicedStream, time: Time, state: State, marks: Any) -> bool:
+        """Adds a late tuple to the slice around it; False if no slice is around it or may take it."""
+        slices, late = stream.slices, stream.late
+        index = bisect_right(slices.first_times, time) - 1
+        if index < 0:
             return False
-        here = book.slices[place]
-        rows = here.rows
-        if time > here.last or (rows is None and not self._commutes):
+        here = slices.items[index]
+        tuples = here.tuples
+        if time > here.last or (tuples is None and not self._commutes):
             return False
-        if rows is not None and here.count >= 2 * self.most:
+        if tuples is not None and here.count >= 2 * self.max_tuples:
             return False
-        # what does not commute is folded again when the next result asks for it
+        # the next result that asks for a stale state folds it again
         total = self._combine(here.state, state) if self._commutes else STALE
-        behind_it = 0 if rows is None else bisect_right(rows, (time, math.inf))
-        behind = time < stream.watermark
-        earliest = min(late.get(here.first, time), time) if behind else None
+        insert_at = 0 if tuples is None else bisect_right(tuples, (time, math.inf))
+        is_late = time < stream.watermark
+        earliest = min(late.get(here.first, time), time) if is_late else None
         # nothing is called from here on
-        if rows is not None:
-            rows[behind_it:behind_it] = ((time, stream.arrivals, state, mark),)
+        if tuples is not None:
+            tuples[insert_at:insert_at] = ((time, stream.arrivals, state, marks),)
         here.state = total
         here.count += 1
-        if book.fresh > place:
-            book.fresh = place
+        if slices.unchanged > index:
+            slices.unchanged = index
         if stream.changed_from > time:
             stream.changed_from = time
-        if behind:
-            late[here.first] = earliest
+        if is_late:
+            late[here.first] = earliest  # type: ignore[assignment]
         stream.arrivals += 1
         stream.since_trigger += 1
         return True
 
-    def forget_rows(self, book: Slices, horizon: Time) -> None:
-        """Lets go of the tuples of slices that no tuple at `horizon` or later can join: their states stay."""
-        start = stop = bisect_left(book.firsts, horizon)
-        while start and book.slices[start - 1].rows is not None:
+    def drop_tuples(self, slices: SliceList, horizon: Time) -> None:
+        """Drops the tuples of slices that no tuple at `horizon` or later can join. Their states stay."""
+        start = stop = bisect_left(slices.first_times, horizon)
+        while start and slices.items[start - 1].tuples is not None:
             start -= 1
-        # the oldest first, so that the next time finds those that an interrupt leaves
-        for each in book.slices[start:stop]:
-            if each.high <= horizon or each.last + self._gap < horizon:
-                each.total(self.monoid)
-                # also if another query's sessions hold longer
-                each.high, each.rows = min(each.high, horizon), None
+        # the oldest first: after an interrupt, the next call finds the slices that still have tuples
+        for each in slices.items[start:stop]:
+            if each.edge <= horizon or each.last + self._gap < horizon:
+                each.aggregate(self.monoid)
+                # the lower edge keeps tuples out that only a session of a greater gap would let in
+                each.edge, each.tuples = min(each.edge, horizon), None
 
-    def final(self, book: Slices, horizon: Time) -> int:
-        """How many of the first slices no tuple at `horizon` or later can join."""
+    def final_count(self, slices: SliceList, horizon: Time) -> int:
+        """The number of the first slices that no tuple at `horizon` or later can join."""
         count = 0
-        for each in book.slices:
-            if each.high > horizon and each.last + self._gap >= horizon:
+        for each in slices.items:
+            if each.edge > horizon and each.last + self._gap >= horizon:
                 break
             count += 1
         return count
 
-    def high(self, stream: Stream, time: Time) -> Time:
-        """The edge before which tuples may join a slice that has a tuple at `time`."""
-        book = stream.book
-        left = bisect_right(book.firsts, time) - 1
-        return self.high_behind(book.slices[left] if left >= 0 else None, stream, time)
+    def edge(self, stream: SlicedStream, time: Time) -> Time:
+        """The edge before which tuples may join a slice that holds a tuple at `time`."""
+        left = bisect_right(stream.slices.first_times, time) - 1
+        return self.edge_behind(stream.slices.items[left] if left >= 0 else None, stream, time)
 
-    def high_behind(self, left: Slice | None, stream: Stream, time: Time) -> Time:
-        """The same, where it is known which slice is the last that begins by then."""
-        if left is not None and time < left.high:
-            return left.high
+    def edge_behind(self, left: Slice | None, stream: SlicedStream, time: Time) -> Time:
+        """`edge`, where `left` is known to be the last slice that begins at or before `time`."""
+        if left is not None and time < left.edge:
+            return left.edge
         if time >= stream.youngest:
-            return self.slicer.coming_edge(time)
+            return self.slicer.next_edge(time)
         return self.slicer.edge_after(time)
 
-    def put(self, stream: Stream, new: Slice) -> None:
-        """Puts a tuple that is in no slice into one, or makes a slice of it."""
-        book = stream.book
-        place = bisect_right(book.firsts, new.first)
-        start, stop = self.joining(stream, book.slices[place - 1] if place else None, book.slices, place, new)
-        parts = self.joined(book.slices[start:stop], new)
-        firsts, fresh = [each.first for each in parts], min(book.fresh, start)
+    def put(self, stream: SlicedStream, new: Slice) -> None:
+        """Joins a slice of new tuples, which no slice holds, to its neighbours, or puts it between them."""
+        slices = stream.slices
+        index = bisect_right(slices.first_times, new.first)
+        left = slices.items[index - 1] if index else None
+        start, stop = self.joining(stream, left, slices.items, index, new)
+        parts = self.joined(slices.items[start:stop], new)
+        firsts, unchanged = [each.first for each in parts], min(slices.unchanged, start)
         youngest, changed_from = max(stream.youngest, new.last), min(stream.changed_from, new.first)
-        late = self.late(stream, parts, new.first)
+        late = self.late_times(stream, parts, new.first)
         # nothing is called from here on
-        book.fresh = fresh
-        book.firsts[start:stop] = firsts
-        book.slices[start:stop] = parts
+        slices.unchanged = unchanged
+        slices.first_times[start:stop] = firsts
+        slices.items[start:stop] = parts
         stream.youngest, stream.changed_from = youngest, changed_from
         stream.late |= late
         stream.arrivals += new.count
         stream.since_trigger += new.count
 
     def joining(
-        self, stream: Stream, left: Slice | None, slices: list[Slice], place: int, new: Slice
+        self, stream: SlicedStream, left: Slice | None, items: list[Slice], index: int, new: Slice
     ) -> tuple[int, int]:
-        """Which slices a tuple, or a run of them within one cell, makes one with itself.
+        """The range of the slices that become one with new tuples, which are all before one edge.
 
-        `left` is before it, and is at `place` - 1; those from `place` on begin behind it.
+        `left` begins before the new tuples and is at `index` - 1; slices from `index` on begin after them.
         """
-        gap, start, stop = self._gap, place, place
+        gap, start, stop = self._gap, index, index
         last, cut_at, count = new.last, -math.inf, new.count
         if left is not None:
-            near = new.first <= left.last + gap and left.count < self.most
+            near = new.first <= left.last + gap and left.count < self.max_tuples
             near = near and not stream.is_cut(left.last, new.first)
-            if new.first < left.high and (new.first <= left.last or near):
+            if new.first < left.edge and (new.first <= left.last or near):
                 start -= 1
                 last, cut_at, count = max(last, left.last), left.last + gap, count + left.count
-        while stop < len(slices) and slices[stop].first < new.high:
-            right = slices[stop]
-            cut_on_purpose = new.last < right.first <= cut_at or max(count, right.count) >= self.most
+        while stop < len(items) and items[stop].first < new.edge:
+            right = items[stop]
+            cut_on_purpose = new.last < right.first <= cut_at or max(count, right.count) >= self.max_tuples
             if right.first > last + gap or cut_on_purpose or stream.is_cut(last, right.first):
                 break
             last, count = max(last, right.last), count + right.count
@@ -188,47 +189,47 @@ class SliceManager:
         return start, stop
 
     def joined(self, old: list[Slice], new: Slice) -> list[Slice]:
-        """What some slices and a run that joins them become."""
+        """The slices that replace old ones after new tuples have joined them."""
         whole = self._merged(old, new) if old else new
-        return self._parts(whole) if whole.count > 2 * self.most else [whole]
+        return self._parts(whole) if whole.count > 2 * self.max_tuples else [whole]
 
-    def late(self, stream: Stream, parts: list[Slice], time: Time) -> dict[Time, Time]:
-        """Of slices that a run from a time on has joined, behind the watermark: a time of a tuple in it."""
-        upto, late = stream.watermark, stream.late
-        if time >= upto:
+    def late_times(self, stream: SlicedStream, parts: list[Slice], time: Time) -> dict[Time, Time]:
+        """New entries of `stream.late`, after tuples at `time` and later have joined some slices."""
+        watermark, late = stream.watermark, stream.late
+        if time >= watermark:
             return {}
-        behind = [each for each in parts if each.last >= time and each.first < upto]
-        return {each.first: min(late.get(each.first, math.inf), max(time, each.first)) for each in behind}
+        changed = [each for each in parts if each.last >= time and each.first < watermark]
+        return {each.first: min(late.get(each.first, math.inf), max(time, each.first)) for each in changed}
 
     def _parts(self, whole: Slice) -> list[Slice]:
-        """A slice with too many tuples in parts, so that a late tuple finds few in each."""
-        rows, most, parts = whole.rows, int(self.most), []
-        if rows is None:
+        """Splits a slice with too many tuples, so that a late tuple finds few in each part."""
+        tuples, size, parts = whole.tuples, int(self.max_tuples), []
+        if tuples is None:
             return [whole]
-        for start in range(0, len(rows), most):
-            part = rows[start : start + most]
-            state = folded(self.monoid, [row[2] for row in part]) if self._commutes else STALE
-            parts.append(Slice(part[0][0], part[-1][0], whole.high, len(part), state, part))
+        for start in range(0, len(tuples), size):
+            part = tuples[start : start + size]
+            state = fold_states(self.monoid, [each[2] for each in part]) if self._commutes else STALE
+            parts.append(Slice(part[0][0], part[-1][0], whole.edge, len(part), state, part))
         return parts
 
     def _merged(self, old: list[Slice], new: Slice) -> Slice:
-        """One slice out of some and what joins them."""
-        place = 1 if old[0].first <= new.first else 0
-        parts = [*old[:place], new, *old[place:]]
-        rows = (
-            None if any(part.rows is None for part in parts) else [row for p in parts for row in p.rows or ()]
-        )
+        """One slice out of old ones and the new tuples that join them."""
+        index = 1 if old[0].first <= new.first else 0
+        parts = [*old[:index], new, *old[index:]]
+        tuples = None
+        if all(part.tuples is not None for part in parts):
+            tuples = [each for part in parts for each in part.tuples or ()]
         ordered = all(a.last < b.first or (a.last == b.first and b is new) for a, b in pairwise(parts))
-        if rows is not None and not ordered:
-            rows.sort()  # by time and arrival, of which no two are the same
-        anew = not self._commutes and not ordered
-        if rows is not None and (anew or any(part.state is STALE for part in parts)):
+        if tuples is not None and not ordered:
+            tuples.sort()  # by time and arrival; no two tuples have the same arrival
+        reordered = not self._commutes and not ordered
+        if tuples is not None and (reordered or any(part.state is STALE for part in parts)):
             state = STALE
         else:
-            # a stale one is folded from its tuples now, of which some will not be kept
-            state = folded(self.monoid, [part.total(self.monoid) for part in parts])
+            # a stale part is folded now, since the whole does not keep its tuples
+            state = fold_states(self.monoid, [part.aggregate(self.monoid) for part in parts])
         first, last = min(part.first for part in parts), max(part.last for part in parts)
         count = sum(part.count for part in parts)
-        # a slice of many that became one ends behind its first edge
-        high = new.high if last < new.high else max(part.high for part in parts)
-        return Slice(first, last, high, count, state, rows)
+        # merged slices may reach beyond the first edge of the oldest part
+        edge = new.edge if last < new.edge else max(part.edge for part in parts)
+        return Slice(first, last, edge, count, state, tuples)

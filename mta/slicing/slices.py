@@ -4,121 +4,129 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import reduce
 from typing import Any, Final, TypeAlias
 
+from mta.core.nodes import fold_states
+from mta.kinds import State, Time
 from mta.monoids.base import Monoid
-from mta.slicing.windows import Time
 
-#: (time, arrival, state, mark): one tuple, where a slice has to keep them. Marks are what queries of windows
-#: by content have seen in it, by the name of the query.
-Row: TypeAlias = tuple[Time, int, Any, Any]
+#: One tuple in a slice that has to keep its tuples: (time, arrival, state, marks). Arrivals are numbers that
+#: go up. Marks are what the queries of windows by content look at: the name of the query to its mark.
+KeptTuple: TypeAlias = tuple[Time, int, State, Any]
 
 
-#: The state of a slice that has to be folded anew from its tuples.
+#: The state of a slice that has to be folded again from its tuples.
 STALE: Final = object()
 
 
 class Slice:
-    """The aggregate of all tuples from `first` to `last`; further tuples join it before `high` only."""
+    """The aggregate of all tuples with times from `first` to `last`. Further tuples join before `edge` only.
 
-    __slots__ = ("count", "first", "high", "last", "rows", "state")
+    `tuples` has the tuples themselves, in order; it is None where their aggregate is enough.
+    """
+
+    __slots__ = ("count", "edge", "first", "last", "state", "tuples")
 
     def __init__(
-        self, first: Time, last: Time, high: Time, count: int, state: Any, rows: list[Row] | None
+        self, first: Time, last: Time, edge: Time, count: int, state: State, tuples: list[KeptTuple] | None
     ) -> None:
-        self.first, self.last, self.high = first, last, high
-        self.count, self.state, self.rows = count, state, rows
+        self.first, self.last, self.edge = first, last, edge
+        self.count, self.state, self.tuples = count, state, tuples
 
-    def total(self, monoid: Monoid) -> Any:
-        """Its aggregate, folded where that is due."""
+    def aggregate(self, monoid: Monoid) -> State:
+        """The state; it is folded from the tuples if it is stale."""
         if self.state is STALE:
-            self.state = folded(monoid, [row[2] for row in self.rows or ()])
+            self.state = fold_states(monoid, [each[2] for each in self.tuples or ()])
         return self.state
 
     def __repr__(self) -> str:
-        return f"<slice [{self.first}, {self.last}] of {self.count}, before {self.high}: {self.state!r}>"
+        return f"<slice [{self.first}, {self.last}] of {self.count}, before {self.edge}: {self.state!r}>"
 
 
-def states_of(monoid: Monoid, slices: Sequence[Slice]) -> list[Any]:
+def states_of(monoid: Monoid, slices: Sequence[Slice]) -> list[State]:
     """The aggregates of some slices."""
-    if monoid.commutes:  # then none of them is stale
+    if monoid.commutes:  # then no slice is stale
         return [each.state for each in slices]
-    return [each.total(monoid) for each in slices]
+    return [each.aggregate(monoid) for each in slices]
 
 
-def folded(monoid: Monoid, states: Sequence[Any]) -> Any:
-    """The aggregate of states, of which there is one at least."""
-    if monoid.grows:  # one by one, every state would be copied again for each that follows
-        while len(states) > 1:
-            pairs = [monoid.combine(states[i], states[i + 1]) for i in range(0, len(states) - 1, 2)]
-            states = [*pairs, states[-1]] if len(states) % 2 else pairs
-        return states[0]
-    return reduce(monoid.combine, states)
+def _merged(monoid: Monoid, slices: Sequence[Slice]) -> Slice:
+    """One slice that replaces some neighbours."""
+    first, last = slices[0], slices[-1]
+    tuples = None if first.tuples is None else [row for each in slices for row in each.tuples or ()]
+    state = fold_states(monoid, states_of(monoid, slices))
+    count = sum(each.count for each in slices)
+    return Slice(first.first, last.last, last.edge, count, state, tuples)
 
 
-def _one(monoid: Monoid, run: Sequence[Slice]) -> Slice:
-    """One slice in the place of some that follow each other."""
-    first, last = run[0], run[-1]
-    rows = None if first.rows is None else [row for each in run for row in each.rows or ()]
-    state = folded(monoid, states_of(monoid, run))
-    return Slice(first.first, last.last, last.high, sum(each.count for each in run), state, rows)
+class SliceList:
+    """The slices of a stream that are in the process, the oldest first.
 
+    An aggregate store keeps aggregates of several slices. `lineage` and `unchanged` tell it which of these
+    are still right: the first `unchanged` slices are as they were when the store last saw the lineage.
+    """
 
-class Slices:
-    """The slices of a stream that are in the process, the oldest first."""
+    __slots__ = (
+        "dropped",
+        "first_times",
+        "items",
+        "last_dropped",
+        "last_lost",
+        "lineage",
+        "parent_lineage",
+        "unchanged",
+    )
 
-    __slots__ = ("dropped", "firsts", "fresh", "last_dropped", "lineage", "lost", "origin", "slices")
-
-    def __init__(self, slices: list[Slice]) -> None:
-        self.slices = slices
-        #: the times of their first tuples, to be searched
-        self.firsts = [each.first for each in slices]
-        #: so many of the first ones are as they were when the aggregate store last looked at the lineage
-        self.fresh = 0
+    def __init__(self, items: list[Slice]) -> None:
+        self.items = items
+        #: the times of the slices' first tuples, for binary search
+        self.first_times = [each.first for each in items]
+        self.unchanged = 0
         self.lineage: Any = object()
-        #: the lineage that this was copied from
-        self.origin: Any = None
-        #: how many were dropped in front of them, and the last time of a tuple in these
+        #: the lineage of the list that this one is a copy of
+        self.parent_lineage: Any = None
+        #: the number of slices that were dropped in front of these, and the time of their last tuple
         self.dropped = 0
         self.last_dropped: Time = -math.inf
-        #: the same of those that are in no store either
-        self.lost: Time = -math.inf
+        #: the time of the last tuple that was dropped and is in no store either
+        self.last_lost: Time = -math.inf
 
-    def copy(self) -> Slices:
-        """Another one, to be changed without changing this."""
+    def copy(self) -> SliceList:
+        """A list that can be changed without changing this one, as long as no slice changes."""
         copied = self._from(0)
-        copied.fresh, copied.origin = self.fresh, self.lineage
+        copied.unchanged, copied.parent_lineage = self.unchanged, self.lineage
         return copied
 
-    def follows(self, lineage: Any) -> bool:
-        """Whether a store that has looked at a lineage knows what `fresh` is about."""
-        return lineage is not None and (self.lineage is lineage or self.origin is lineage)
+    def is_known(self, lineage: Any) -> bool:
+        """Whether `unchanged` tells the truth to an aggregate store that has last seen a lineage."""
+        return lineage is not None and (self.lineage is lineage or self.parent_lineage is lineage)
 
-    def without(self, count: int, stored: bool = False) -> Slices:
-        """The same without the oldest `count`, which a store may have, in the place of this."""
+    def without_oldest(self, count: int, stored: bool = False) -> SliceList:
+        """A list that replaces this one, without its oldest slices; `stored` if a store has these."""
         rest = self._from(count)
         if not stored:
-            rest.lost = max(rest.lost, rest.last_dropped)
-        rest.fresh, rest.lineage, rest.origin = max(self.fresh - count, 0), self.lineage, self.origin
+            rest.last_lost = max(rest.last_lost, rest.last_dropped)
+        rest.unchanged = max(self.unchanged - count, 0)
+        rest.lineage, rest.parent_lineage = self.lineage, self.parent_lineage
         return rest
 
-    def joined(self, monoid: Monoid, ends: list[int]) -> Slices:
-        """The same with one slice in the place of each run of the first, which end before these places."""
+    def merged(self, monoid: Monoid, ends: list[int]) -> SliceList:
+        """A list with its first slices merged: the slices before each of these indices become one."""
         fewer, start = [], 0
         for end in ends:
-            run = self.slices[start:end]
-            fewer.append(run[0] if len(run) == 1 else _one(monoid, run))
+            part = self.items[start:end]
+            fewer.append(part[0] if len(part) == 1 else _merged(monoid, part))
             start = end
-        joined = Slices([*fewer, *self.slices[start:]])
-        joined.dropped, joined.last_dropped, joined.lost = self.dropped, self.last_dropped, self.lost
-        return joined
+        merged = SliceList([*fewer, *self.items[start:]])
+        merged.dropped, merged.last_dropped = self.dropped, self.last_dropped
+        merged.last_lost = self.last_lost
+        return merged
 
-    def _from(self, start: int) -> Slices:
-        part = Slices([])
-        part.slices, part.firsts = self.slices[start:], self.firsts[start:]
+    def _from(self, start: int) -> SliceList:
+        part = SliceList([])
+        part.items, part.first_times = self.items[start:], self.first_times[start:]
         part.dropped, part.last_dropped = self.dropped + start, self.last_dropped
-        part.lost = self.lost
+        part.last_lost = self.last_lost
         if start:
-            part.last_dropped = max(self.last_dropped, self.slices[start - 1].last)
+            part.last_dropped = max(self.last_dropped, self.items[start - 1].last)
         return part

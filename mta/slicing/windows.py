@@ -1,6 +1,11 @@
-"""Kinds of windows whose edges are known before any tuple comes: Tumbling, Sliding, and those of a user.
+"""The kinds of windows that a query may ask for.
 
-All are half open: a window [start, end) has the tuples with start <= time < end.
+- `Tumbling`, `Sliding`, `FixedBand` and your own `EdgeWindow`: their edges are known before any tuple comes.
+- `Session`: gaps between tuples end them.
+- `Delta`, `Punctuation` and your own `ContentWindow`: the values of tuples open them.
+- `Tumbling` and `Sliding` with measure="count": numbers of tuples.
+
+All are half open: a window [start, end) holds the tuples with start <= time < end.
 """
 
 from __future__ import annotations
@@ -10,12 +15,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
+from mta.checks import count_option, number_option, positive_option
+from mta.functions import described
+from mta.kinds import Time, Value
+from mta.monoids.base import required
+from mta.monoids.columns import number as checked_number
+from mta.options import check_name
 
-from mta.checks import MAX_TIME
-
-Time: TypeAlias = Any
+#: the start and the end of a window
 Span: TypeAlias = tuple[Time, Time]
+
+#: what `ContentWindow.mark` returns: a plain value
+Mark: TypeAlias = Any
 
 
 class Window(ABC):
@@ -23,7 +34,7 @@ class Window(ABC):
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """What a checkpoint remembers of it."""
+        """A text that names the kind and its options; a checkpoint compares it."""
 
     def __repr__(self) -> str:
         return self.fingerprint()
@@ -35,16 +46,19 @@ class Window(ABC):
         return hash(self.fingerprint())
 
 
+# -- windows by time --------------------------------------------------------------------------------------
+
+
 class EdgeWindow(Window):
     """Windows in event time that do not depend on the tuples. Subclass it for windows of your own.
 
-    Answer `edge_after` and `holding`, and `fingerprint`, the same in every process. Windows may overlap and
-    leave times out; a time is in finitely many of them.
+    Implement `edge_after`, `holding` and `fingerprint`. All three must answer the same in every process.
+    Windows may overlap, and may leave out some times; finitely many windows hold a time.
     """
 
     @abstractmethod
     def edge_after(self, time: Time) -> Time | None:
-        """The first time after `time` at which a window starts or ends; None if none does."""
+        """The first time after `time` at which a window starts or ends; None if there is none."""
 
     @abstractmethod
     def holding(self, time: Time) -> Iterable[Span]:
@@ -58,22 +72,28 @@ class EdgeWindow(Window):
         return edge
 
     def ending(self, time: Time, edge: Time) -> Iterable[Span]:
-        """The windows that hold `time` and end at `edge`, which is the first edge after it."""
+        """The windows that hold `time` and end at `edge`, which is the first edge after `time`."""
         return [span for span in self.holding(time) if span[1] == edge]
 
     def reach(self, time: Time) -> Time:
-        """The earliest start of a window that holds `time`; `time` itself if none does."""
+        """The earliest start of the windows that hold `time`; `time` itself if none does."""
         return min((start for start, _ in self.holding(time)), default=time)
 
     def last_end(self, time: Time) -> Time:
-        """The latest end of a window that holds `time`; `time` itself if none does."""
+        """The latest end of the windows that hold `time`; `time` itself if none does."""
         return max((end for _, end in self.holding(time)), default=time)
 
 
 class Sliding(EdgeWindow):
-    """Windows of `length`, one of which starts every `slide`, at `offset` and whole slides from there.
+    """Windows of one length, one of which starts every `slide`.
 
-    With measure="count" length and slide are numbers of tuples, in the order of their times.
+    - `length`: the length of a window, in the unit of the times; a number of tuples with measure="count".
+    - `slide`: the distance between the starts of two windows, in the same unit.
+    - `offset`: a time at which a window starts; the others start whole slides from there.
+    - `measure`: "time", or "count" for windows of `length` tuples, in the order of their times.
+
+    Raises TypeError for options of another type, and ValueError if length or slide is not above 0 or an
+    offset is given with measure="count". Edges are computed in constant time and not stored.
     """
 
     def __init__(
@@ -87,14 +107,14 @@ class Sliding(EdgeWindow):
         if measure not in ("time", "count"):
             raise ValueError(f'measure is "time" or "count", got {measure!r}')
         kind = type(self).__name__
-        check = positive if measure == "time" else positive_count
+        check = positive_option if measure == "time" else count_option
         self.length, self.slide = check(kind, "length", length), check(kind, "slide", slide)
         self.measure = measure
-        self.offset = number(kind, "offset", offset)
+        self.offset = number_option(kind, "offset", offset)
         if measure == "count" and offset != 0:
             raise ValueError(f'{kind}(offset=...) goes with measure="time" only, got {offset!r}')
-        #: how many slides a window is long, where that is a whole number of them
         whole = round(self.length / self.slide) if self.length / self.slide < 2**53 else 0
+        #: the number of slides in a length, where it is whole
         self._slides = whole if whole and whole * self.slide == self.length else None
 
     def fingerprint(self) -> str:
@@ -146,16 +166,16 @@ class Sliding(EdgeWindow):
         return self._last(self._end, self.offset + self.length, time)
 
     def _last(self, edge: Callable[[int], Time], first: Time, time: Time) -> int:
-        """The last window with its edge at or before `time`, where window 0 has its edge at `first`."""
+        """The number of the last window whose edge is at or before `time`; window 0 has it at `first`."""
         slide = self.slide
         if isinstance(first, int) and isinstance(slide, int):
-            # whole edges are at or before what is whole of the time
+            # a whole edge is at or before a time if it is at or before the whole part of the time
             return int(((time if isinstance(time, int) else math.floor(time)) - first) // slide)
         slides = (time - first) / slide
         last = math.floor(slides) if abs(slides) <= 2**52 else 0
         if not abs(slides) <= 2**52 or not edge(last - 1) < edge(last) < edge(last + 1):
             raise ValueError(f"{self!r} has too many windows up to the time {time!r} to tell them apart")
-        # at most a few, as floats round
+        # floats round, so the quotient may be wrong by a few
         while edge(last) > time:
             last -= 1
         while edge(last + 1) <= time:
@@ -164,7 +184,15 @@ class Sliding(EdgeWindow):
 
 
 class Tumbling(Sliding):
-    """Windows of `length` end to end; with measure="count", of so many tuples."""
+    """Windows of one length, end to end.
+
+    - `length`: the length of a window, in the unit of the times; a number of tuples with measure="count".
+    - `offset`: a time at which a window starts.
+    - `measure`: "time", or "count" for windows of `length` tuples, in the order of their times.
+
+    Raises TypeError for options of another type, and ValueError if length is not above 0 or an offset is
+    given with measure="count".
+    """
 
     def __init__(
         self, length: float, *, offset: float = 0, measure: Literal["time", "count"] = "time"
@@ -176,10 +204,14 @@ class Tumbling(Sliding):
 
 
 class FixedBand(EdgeWindow):
-    """One window, [start, start + length)."""
+    """One window, [start, start + length), and no other.
+
+    Raises TypeError if an argument is no number, and ValueError if length is not above 0.
+    """
 
     def __init__(self, start: float, length: float) -> None:
-        self.start, self.length = number("FixedBand", "start", start), positive("FixedBand", "length", length)
+        self.start = number_option("FixedBand", "start", start)
+        self.length = positive_option("FixedBand", "length", length)
         self.end = self.start + self.length
 
     def fingerprint(self) -> str:
@@ -193,7 +225,7 @@ class FixedBand(EdgeWindow):
 
 
 def is_counted(kind: Window) -> bool:
-    """Whether its windows are so many tuples, and have no edges in time."""
+    """Whether the windows are numbers of tuples, and have no edges in time."""
     return isinstance(kind, Sliding) and kind.measure == "count"
 
 
@@ -201,50 +233,99 @@ class Session(Window):
     """Tuples that follow each other within `gap`; a tuple exactly `gap` after the last one still joins.
 
     A session ends `gap` after its last tuple.
+
+    Raises TypeError if gap is no number, and ValueError if gap is not above 0.
     """
 
     def __init__(self, gap: float) -> None:
-        self.gap = positive("Session", "gap", gap)
+        self.gap = positive_option("Session", "gap", gap)
 
     def fingerprint(self) -> str:
         return f"Session(gap={self.gap})"
 
 
-def number(kind: str, name: str, value: Any) -> Any:
-    """A finite number, plain."""
-    value = value.item() if isinstance(value, np.generic) or getattr(value, "ndim", 1) == 0 else value
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{kind}({name}=...) is a number in the unit of the times, got {value!r}")
-    if not abs(value) <= MAX_TIME:
-        raise ValueError(f"{kind}({name}=...) is finite and fits in 64 bits, got {value!r}")
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+# -- windows by content -----------------------------------------------------------------------------------
 
 
-def positive(kind: str, name: str, value: Any) -> Any:
-    value = number(kind, name, value)
-    if value <= 0:
-        raise ValueError(f"{kind}({name}=...) is greater than 0, got {value!r}")
-    return value
+class ContentWindow(Window):
+    """Windows that tuples open by their values. Subclass it for windows of your own.
+
+    A window begins with a tuple and ends before the tuple that opens the next one, in the order of times. A
+    late tuple may open a window in the past, and may move all windows that follow.
+
+    Implement `mark`, `opens` and `fingerprint`. All three must answer the same in every process. A watermark
+    calls `opens` for all tuples whose windows may still change.
+    """
+
+    @abstractmethod
+    def mark(self, value: Value) -> Mark:
+        """The part of a tuple's value that `opens` looks at: a plain value."""
+
+    @abstractmethod
+    def opens(self, first: Mark, mark: Mark) -> bool:
+        """Whether a tuple opens a window; `first` is the mark of the first tuple in the window before."""
 
 
-def positive_count(kind: str, name: str, value: Any) -> int:
-    """How many tuples."""
-    plain = value.item() if isinstance(value, np.generic) else value
-    if isinstance(plain, bool) or (not isinstance(plain, int) and not _is_whole(plain)):
-        raise TypeError(f"{kind}({name}=...) is a whole number of tuples, got {value!r}")
-    return int(positive(kind, name, plain))
+class Delta(ContentWindow):
+    """A window ends at a tuple whose `field` is more than `d` away from its value in the first tuple.
+
+    - `field`: the name of a field with numbers; None where the elements are numbers.
+    - `d`: the distance that opens a window.
+
+    Raises TypeError for arguments of another type, and ValueError if d is not above 0.
+    """
+
+    def __init__(self, field: str | None, d: float) -> None:
+        if field is not None and not isinstance(field, str):
+            raise TypeError(f"Delta takes the name of a field, or None for plain elements, got {field!r}")
+        self.field, self.d = field, positive_option("Delta", "d", d)
+
+    def fingerprint(self) -> str:
+        return f"Delta({self.field!r}, {self.d})"
+
+    def mark(self, value: Value) -> Mark:
+        return checked_number(value if self.field is None else required(value, self.field, self), self)
+
+    def opens(self, first: Mark, mark: Mark) -> bool:
+        return bool(abs(mark - first) > self.d)
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, float) and value.is_integer()
+class Punctuation(ContentWindow):
+    """A window begins at each tuple for which `predicate(value)` is true.
+
+    - `predicate`: a function of a tuple's value. It is given again when a checkpoint is restored.
+    - `name`: stands for the predicate in a checkpoint; without a name the code of the function does.
+
+    Raises TypeError if the predicate cannot be called or the name is no text.
+    """
+
+    def __init__(self, predicate: Callable[[Any], Any], *, name: str | None = None) -> None:
+        if not callable(predicate):
+            raise TypeError(f"Punctuation takes a function of a tuple's value, got {predicate!r}")
+        check_name("Punctuation", name)
+        self.predicate = predicate
+        self._fingerprint = f"Punctuation({described(predicate) if name is None else name})"
+
+    def fingerprint(self) -> str:
+        return self._fingerprint
+
+    def mark(self, value: Value) -> bool:
+        return bool(self.predicate(value))
+
+    def opens(self, first: Mark, mark: Mark) -> bool:  # noqa: ARG002
+        return bool(mark)
+
+
+# -- times ------------------------------------------------------------------------------------------------
 
 
 def after(time: Time) -> Time:
-    """The least time that is greater, between numbers that are whole or real; none is beyond infinity."""
+    """The least number above a time: an integer or a 64-bit float. Infinity is its own successor."""
     if abs(time) == math.inf:
         return time
     return math.nextafter(time, math.inf) if -(2**53) <= time < 2**53 else math.floor(time) + 1
 
 
 def before(time: Time) -> Time:
+    """The greatest number below a time."""
     return -after(-time)

@@ -147,14 +147,14 @@ def test_restoring_takes_three_round_trips_at_most(
     window = AmortizedMTA(
         monoids.Max(), policy, store=store, name="w", page_size=page_size, retain=3, lease=lease
     )
-    window._keeper.checkpoints._inline = inline  # type: ignore[union-attr]
+    window._stored.checkpoints._inline = inline  # type: ignore[union-attr]
     for _ in range(3):
         window.extend(range(101))
         window.checkpoint()
     expected = {"read_root": 1, "swap_root": 1}
     if not inline:
         expected["get_many"] = 1
-    window._keeper.hold.end()  # type: ignore[union-attr]  # its process is gone, and its lease lasts
+    window._stored.hold.end()  # type: ignore[union-attr]  # its process is gone, and its lease lasts
     quiet(window)
     for version in (None, 1, 2, 3):
         for again in (None, 30.0):

@@ -17,7 +17,7 @@ from mta.durability.manifest import Root
 from mta.encoding.envelope import seal, unseal
 from mta.encoding.untrusted import Malformed
 from mta.paging.codec import encode_page
-from mta.slicing.saved import sealed
+from mta.slicing.saved import serialized
 
 
 @pytest.mark.parametrize("magic", [b"", b"MTAX"])
@@ -61,6 +61,6 @@ def test_the_stored_formats_are_envelopes() -> None:
     for data, magic in (
         (page, b"MTA1"),
         (encode_root("w", Root(1, 16)), b"MTAR"),
-        (sealed({"slicer": 1}), b""),
+        (serialized({"slicer": 1}), b""),
     ):
         assert seal(unseal(data, magic), magic=magic) == data

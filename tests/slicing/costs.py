@@ -28,7 +28,7 @@ def bytes_taken(call: Callable[[], object]) -> int:
 
 
 def lines_run(call: Callable[[], object]) -> int:
-    """How many lines of Python a call runs, with those of all that it calls."""
+    """The number of lines of Python that a call executes, in the calls that it makes too."""
     count = 0
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:  # noqa: ARG001

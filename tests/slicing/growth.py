@@ -1,4 +1,4 @@
-"""What grows with what: calls of slicers of which one dimension is ten times another's.
+"""Which costs grow with which dimension: calls of two slicers, one of which is ten times as large in it.
 
 `python tests/slicing/growth.py` lists the calls that run three times as many lines, or take three times as
 many bytes, a result, though they should not depend on that dimension. Counted: each run says the same.
@@ -49,7 +49,7 @@ def row(key: int = 0) -> dict[str, int]:
 
 
 def calls(slicer: Slicer, now: int, back: int) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Each is made in its turn; the first of a kind pays for what came before, so it is not counted."""
+    """Each call is made in its turn. The first call of a kind pays for earlier ones, so it is not counted."""
     at = now
     for name in ("first", ""):
         at += 11

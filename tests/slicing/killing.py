@@ -30,7 +30,7 @@ LATENESS, TUPLES = 60, 40
 
 
 def event(number: int) -> tuple[list[int], list[int]]:
-    """Some tuples, a fifth of them late by up to what is allowed, and beyond."""
+    """Some tuples, a fifth of them late, by less and by more than the lateness."""
     rng = random.Random(number)
     times = [number * 30 + rng.randrange(30) for _ in range(TUPLES)]
     times = [at - rng.randrange(90) if rng.random() < 0.2 else at for at in times]
@@ -38,7 +38,7 @@ def event(number: int) -> tuple[list[int], list[int]]:
 
 
 def step(slicer: Slicer, number: int) -> list[Any]:
-    """Takes one event in; returns what is given out after it."""
+    """Handles one event; returns the results after it."""
     slicer.extend(*event(number))
     results = slicer.watermark(number * 30 - 10)
     return [[r.query, r.start, r.end, r.value, r.is_update] for r in results]
@@ -62,7 +62,7 @@ def write(url: str, name: str, out: str, events: int, last: bool) -> None:
 
 
 def kill(url: str, kills: int, events: int) -> tuple[int, int]:
-    """Kills so many writers, and lets the last one end; returns how many were killed and lines compared."""
+    """Kills writers and lets the last one end; returns the numbers of writers killed and lines compared."""
     twin = Slicer(KIND, QUERIES, lateness=LATENESS)
     expected = [json.loads(json.dumps(step(twin, number))) for number in range(events)]
     killed, name, chance = 0, f"killed-{uuid4().hex}", random.Random(kills)

@@ -1,4 +1,4 @@
-"""What windows over a stream come to, told plainly: sort by event time, compute each window from scratch.
+"""A plain reference for windows over a stream: sort by event time, compute each window from scratch.
 
 Calls nothing of the package.
 """
@@ -37,7 +37,7 @@ class CountSliding:
 
 @dataclass(frozen=True)
 class Cut:
-    """Windows that a tuple opens, in view of the first of the window before: Delta and Punctuation."""
+    """Windows that a tuple opens, by the first tuple of the window before: Delta and Punctuation."""
 
     opens: Callable[[Any, Any], bool]
 
@@ -115,7 +115,7 @@ class EdgeQuery:
         return time < self.since or all(end <= horizon for _, end in spans_of(self.kind)(time))
 
     def keep(self, one: Tuple, late: bool) -> None:  # noqa: ARG002
-        """All tuples count, since those that are late are in no window that is given again."""
+        """All tuples count, since late tuples are in no window that is emitted again."""
         if one[0] >= self.since:
             self.tuples.append(one)
 
@@ -131,7 +131,7 @@ class EdgeQuery:
 
 
 class SessionQuery:
-    """Sessions, merged as tuples come. One that is over is closed for good, and what lies before its end."""
+    """Sessions, merged as tuples come. A session that is over stays closed."""
 
     def __init__(self, kind: Session, since: Any, kept: list[Tuple], horizon: Any) -> None:
         self.gap, self.since = kind.gap, since
@@ -161,7 +161,7 @@ class SessionQuery:
     def keep(self, one: Tuple, late: bool) -> None:
         if late:
             self.shut = max(self.shut, one[0])
-            # of a query with history those that were over before it came are not given yet
+            # windows that were over before a query with history came are not emitted yet
             for session in self.closed:
                 if session[0][0] <= one[0] <= session[-1][0]:
                     session.append(one)
@@ -191,7 +191,7 @@ class SessionQuery:
 
 
 class CountQuery:
-    """Windows of so many tuples. Tuples in those that are over keep their numbers."""
+    """Windows by count. Tuples in windows that are over keep their numbers."""
 
     def __init__(self, kind: CountSliding, since: Any, kept: list[Tuple], horizon: Any) -> None:  # noqa: ARG002
         self.kind, self.since = kind, since
@@ -252,7 +252,7 @@ class CutQuery:
             if at <= horizon:
                 self.any_over = True
                 self.tuples = [each for each in self.tuples if each[1] not in arrivals]
-        # what became part of another window, and comes again, is given again
+        # a window that was part of another one, and is there again, is emitted again
         self.given = present
         self.seen.update(arrival for arrivals in present.values() for arrival in arrivals)
         return found
@@ -279,13 +279,13 @@ class Plain:
     stored: bool = False
     #: the lateness of queries that have their own
     own: dict[str, Any] = field(default_factory=dict)
-    #: all that are kept, and those that are late, with the queries for which they are
+    #: all tuples that are kept, and the late tuples with the queries for which they are late
     tuples: list[Tuple] = field(default_factory=list)
     late: list[tuple[Any, Any, tuple[str, ...]]] = field(default_factory=list)
     late_dropped: int = 0
     time: Any = -math.inf
     floor: Any = -math.inf
-    #: of each query, the time from which on it sees tuples
+    #: the name of a query to the time from which it sees tuples
     since: dict[str, Any] = field(default_factory=dict)
     states: dict[str, Any] = field(default_factory=dict)
 
@@ -293,7 +293,7 @@ class Plain:
         return self.time - self.own.get(name, self.lateness)
 
     def _least(self) -> Any:
-        """The time before which slices may be in a store, which gets none back."""
+        """The time before which slices may be in a store, where they do not change."""
         self.floor = max(self.floor, min(map(self.horizon, self.queries), default=self.time - self.lateness))
         return self.floor
 

@@ -577,7 +577,7 @@ MARKS = [
 
 
 def marked(field: int, mark: Any) -> Punctuation:
-    """Of tuples of two fields: what Scotty tells by a pattern of the first, or by a value of each."""
+    """Tuples of two fields, which Scotty matches by a pattern of the first, or by a value of each."""
     return Punctuation(lambda value: value[1] == 0 and value[field] == mark, name=f"{field} is {mark}")
 
 

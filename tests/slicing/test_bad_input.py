@@ -1,4 +1,4 @@
-"""Bad input is told plainly, and changes nothing."""
+"""Bad input is refused with a clear error, and changes nothing."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from xxhash import xxh3_64_digest
 
 from mta import AmortizedMTA, Fenced, ManifestCorrupt, ManifestMismatch, WindowError, WindowNotFound, monoids
 from mta.slicing import Delta, EdgeWindow, Punctuation, Session, Slicer, Sliding, Tumbling
-from mta.slicing.aggregate_store.leaves import slice_states
+from mta.slicing.leaves import slice_states
 from stores import open_store
 
 
@@ -45,7 +45,7 @@ def test_a_restored_slicer_goes_on_as_if_nothing_had_happened(
     for place, (what, argument) in enumerate([*moves, ("watermark", 200)]):
         if data.draw(st.booleans(), label=f"restart {place}"):
             slicer.checkpoint({"at": place})
-            slicer.insert(argument[0] if what == "insert" else 1, time=50)  # which is lost
+            slicer.insert(argument[0] if what == "insert" else 1, time=50)  # this tuple is lost
             slicer = Slicer.restore(store, name, kind, functions, local=kept)
             assert slicer.offset == {"at": place}
         if what == "watermark":
@@ -132,7 +132,7 @@ def test_options_go_with_a_dump(options: Any) -> None:
     ids=repr,
 )
 def test_states_of_every_form_are_leaves(kind: Any) -> None:
-    """What is in pages comes to the same as what is in memory."""
+    """Slices in pages give the same results as slices in memory."""
 
     def values(n: int) -> Any:
         if isinstance(kind, monoids.ArgMax):
@@ -192,7 +192,7 @@ def test_local_slices_are_bounded_by_the_lateness_however_long_the_windows() -> 
             most[lateness, length] = peak
             assert {r.value for r in results if r.start >= 0} == {length // 10}
             assert slicer.leaves >= length // 10 * 8 // 10
-        # those that a late tuple may still change, and half as much again as is kept
+        # slices that a late tuple may still change, and one and a half times `local`
         assert peak <= lateness // 10 + local * 3 // 2 + 1
     assert most[100, 10_000] == most[100, 1_000_000] < most[1000, 10_000]
 
@@ -252,7 +252,7 @@ def test_bytes_that_nobody_wrote(data: st.DataObject) -> None:
     slicer.extend([5, 6, 7, 8, 9], [1, 12, 4, 25, 14])
     slicer.watermark(15)
     whole = slicer.dump()
-    with pytest.raises(ManifestCorrupt, match="its checksum is another"):
+    with pytest.raises(ManifestCorrupt, match="the checksum does not match"):
         Slicer.load(whole[:-1], monoids.First())
     body = bytearray(whole[:-8])
     for _ in range(data.draw(st.integers(1, 4))):
@@ -272,7 +272,7 @@ def test_the_last_times_there_are(time: int) -> None:
     slicer.extend([1, 2], [time, time])
     slicer = Slicer.load(slicer.dump(), monoids.Sum())
     results = slicer.watermark(2**63 - 1)
-    # those of the last time end behind it, and no watermark gets there
+    # windows at the greatest time end behind it, and no watermark gets there
     assert {r.query: r.value for r in results} == ({} if time > 0 else dict.fromkeys(kinds, 3))
     Slicer.load(slicer.dump(), monoids.Sum())
 

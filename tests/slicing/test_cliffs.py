@@ -10,9 +10,17 @@ from plain_windows import CountSliding, Plain
 from plain_windows import Session as PlainSession
 
 from mta import monoids
-from mta.slicing import Delta, Late, Session, Slicer, Sliding, Tumbling, window_manager
-from mta.slicing.aggregate_store import memory
-from mta.slicing.progress import lateness
+from mta.slicing import (
+    Delta,
+    Late,
+    Session,
+    Slicer,
+    Sliding,
+    Tumbling,
+    aggregate_store,
+    lateness,
+    window_manager,
+)
 from mta.slicing.progress.sessions import SessionProgress
 from mta.slicing.window_manager import WindowManager
 
@@ -56,7 +64,7 @@ def test_late_tuples_far_apart_ask_for_no_edge_between_them() -> None:
 
 @pytest.mark.parametrize("store", ["lazy", "eager"])
 def test_a_result_of_many_slices_takes_their_logarithm(store: str, monkeypatch: Any) -> None:
-    monkeypatch.setattr(memory, "BLOCK", 32)
+    monkeypatch.setattr(aggregate_store, "BLOCK", 32)
     combines, taken = [0], {}
 
     def combine(older: int, younger: int) -> int:
@@ -164,7 +172,7 @@ def test_keys_are_forgotten_after_a_silence(kind: Any, monkeypatch: Any) -> None
 
 
 def test_a_silent_key_of_many_slices_lets_go_of_them(monkeypatch: Any) -> None:
-    monkeypatch.setattr(window_manager, "FEW", 256)
+    monkeypatch.setattr(window_manager, "FEW_SLICES", 256)
     slicer = Slicer(monoids.Sum("n"), {"t": Tumbling(1)}, by="key", lateness=10_000)
     slicer.extend([{"n": 1, "key": 7}] * 1000, range(1000))
     slicer.watermark(1500)
@@ -175,8 +183,8 @@ def test_a_silent_key_of_many_slices_lets_go_of_them(monkeypatch: Any) -> None:
 @pytest.mark.parametrize("options", [{}, {"lateness": 20}, {"in_order": True}, {"by": "key"}], ids=str)
 @pytest.mark.parametrize("store", ["lazy", "eager"])
 def test_slices_of_a_session_that_never_ends_become_one(store: str, options: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(window_manager, "FEW", 256)
-    monkeypatch.setattr(window_manager, "ROWS", 512)
+    monkeypatch.setattr(window_manager, "FEW_SLICES", 256)
+    monkeypatch.setattr(window_manager, "MERGED_TUPLES", 512)
     queries = {"second": Tumbling(1), "visit": Session(30)}
     slicer = Slicer(monoids.Concat("text"), queries, store=store, **options)
     most = given = 0
@@ -265,7 +273,7 @@ def test_late_tuples_of_a_batch_are_counted_in_one_pass(where: str, kind: Any) -
         late = LATE[where](many)
         ran.append(lines_run(lambda s=slicer, late=late: s.extend([2] * len(late), late)))
         (stream,) = slicer._streams.values()
-        assert max(each.count for each in stream.book.slices) <= 2 * min(kind.slide, 512)
+        assert max(each.count for each in stream.slices.items) <= 2 * min(kind.slide, 512)
     assert ran[1] < 12 * ran[0]
 
 
@@ -280,7 +288,7 @@ def test_late_tuples_one_by_one_find_few_in_their_slice() -> None:
         slicer.insert(each, 7919 * each % 20)
         plain.insert(each, 7919 * each % 20)
     (stream,) = slicer._streams.values()
-    assert max(each.count for each in stream.book.slices) <= 100
+    assert max(each.count for each in stream.slices.items) <= 100
     got = [(r.query, r.start, r.end, r.value, r.is_update) for r in slicer.watermark(1000)]
     assert got == plain.watermark(1000)
 
@@ -319,7 +327,7 @@ def test_queries_of_sessions_of_which_nothing_is_due_are_passed_over(
         assert watermark(time) == 0
     slicer = Slicer.load(slicer.dump(), monoids.Collect(), store=store)
     insert(1006)
-    assert watermark(1007) == 100  # a dump does not tell until when it has nothing to do
+    assert watermark(1007) == 100  # a dump does not keep the time until which there is nothing to do
     insert(1009)
     insert(1008)
     assert watermark(1009) == 0
@@ -332,13 +340,13 @@ def test_queries_of_sessions_of_which_nothing_is_due_are_passed_over(
 
 def test_of_many_queries_of_sessions_one_verdict_is_for_all_late_tuples_like_it(monkeypatch: Any) -> None:
     asked = [0]
-    is_late = lateness._Sessions.is_late
+    is_late = lateness._SessionGate.is_late
 
     def counted(*arguments: Any) -> bool:
         asked[0] += 1
         return is_late(*arguments)
 
-    monkeypatch.setattr(lateness._Sessions, "is_late", counted)
+    monkeypatch.setattr(lateness._SessionGate, "is_late", counted)
     late: list[Late] = []
     queries = {f"q{each}": Session(5 + each % 7) for each in range(100)}
     slicer = Slicer(monoids.Sum(), queries, lateness=50, on_late=late.append)
@@ -350,7 +358,7 @@ def test_of_many_queries_of_sessions_one_verdict_is_for_all_late_tuples_like_it(
     for time in (1032, 1040, 1033, 1089):
         slicer.insert(1, time)
     assert asked[0] == 200
-    slicer.insert(1, 990)  # those with a gap of 10 and more are joined by it
+    slicer.insert(1, 990)  # it joins sessions with a gap of 10 or more
     slicer.insert(1, 980)  # and then by this
     taken = sum(each.gap >= 10 for each in queries.values())
     assert [len(each.queries) for each in late] == [100] * 5 + [100 - taken] * 2

@@ -12,7 +12,7 @@ from window_kinds import Uneven
 from mta import AmortizedMTA, monoids
 from mta.cli.main import main
 from mta.slicing import Session, Slicer, Sliding
-from mta.slicing.aggregate_store.leaves import slice_states
+from mta.slicing.leaves import slice_states
 from stores import open_store
 
 
@@ -128,7 +128,7 @@ def test_slices_watermark_and_queries_are_shown(url: str, capsys: pytest.Capture
 
 
 def test_windows_of_streams_are_not_said_to_be_right(url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    class Nullable(monoids.Sum):  # whose name is that of one of Spark's
+    class Nullable(monoids.Sum):  # it has the name of a monoid in Spark windows
         def fingerprint(self) -> str:
             return "Nullable(Sum('x'), 'x')"
 

@@ -1,4 +1,4 @@
-"""Early results: those of a batch are those of its tuples one by one, and of no window that is over."""
+"""Early results are the same for a batch as for its tuples one by one, and never of a window that is over."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_slices_of_counted_windows_that_are_over_are_not_asked_for_early(store: 
     for time in (1, 2, 17, 35, 42, 26):
         slicer.insert(time, time)
     assert found(slicer.watermark(44.5))[-1] == ("c", 0, 6, [1, 2, 17, 26, 35, 42])
-    # its number is that of the last tuple of a window that is over, which the next window begins with
+    # it has the number of the last tuple in a window that is over; the next window begins with that number
     assert found(slicer.insert(7, 34)) == [("c", 5, 6, [42]), ("v", 32, 48, [7, 35, 42])]
 
 

@@ -153,7 +153,7 @@ def test_a_watermark_beyond_the_windows_that_can_be_told_apart(by: Any) -> None:
 
 
 def test_a_window_that_goes_on_beyond_those_that_can_be_told_apart_takes_late_tuples() -> None:
-    # from 2**22, some 4.19 million, on floats do not tell them apart
+    # from 2**22, some 4.19 million, floats do not tell them apart
     slicer = Slicer(monoids.Count(), {"a": Sliding(2**20, 2**-30)})
     slicer.watermark(4.2e6)
     slicer.insert(1, time=4e6)

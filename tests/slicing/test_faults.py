@@ -1,4 +1,4 @@
-"""A call happened or it did not: whatever raises, wherever."""
+"""A call happened or it did not, wherever anything raises."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_a_store_that_raises() -> None:
 
 
 def _tried(call: Callable[[Slicer], Any], slicer: Slicer, store: Broken, ahead: int) -> Any:
-    """What a call gives, also when its first try failed."""
+    """The result of a call, which is made again if it fails the first time."""
     if store.at <= store.calls:  # the last fault has been
         store.at = store.calls + ahead
     try:
@@ -163,7 +163,7 @@ class Injected(BaseException):
 
 
 def fails(call: Callable[[], object], number: int) -> bool:
-    """Makes a call with a fault instead of the call of this number in it; returns whether it had so many."""
+    """Makes a call whose inner call `number` fails; returns False if it makes fewer inner calls."""
     since = 0
 
     def profile(frame: FrameType, event: str, called: Any) -> None:

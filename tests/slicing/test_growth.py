@@ -1,4 +1,4 @@
-"""No call grows with what it is not documented to depend on."""
+"""No cost of a call grows with a dimension that the documentation does not name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many keys, most of them silent: a watermark that looks at few gives what one that looks at all gives."""
+"""Many silent keys: a watermark that looks at few keys returns the same as one that looks at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Silent keys and late tuples at once, beside a plain slicer for each key that is given every watermark."""
+"""Silent keys and late tuples at once, compared with one slicer for each key that gets every watermark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def key_of(value: int) -> int:
 
 
 class Apart:
-    """A plain slicer for each key. All are given every watermark, and nothing is put off."""
+    """A slicer for each key. All of them get every watermark, so no work is put off."""
 
     def __init__(self, result: Any, lateness: Any, forget_after: Any) -> None:
         self.result, self.lateness, self.forget_after = result, lateness, forget_after
@@ -56,7 +56,7 @@ class Apart:
             told.pop(name, None)
 
     def insert(self, value: Any, time: Any) -> list[tuple[Any, ...]]:
-        """The tuple, if it is late for a query, with those queries."""
+        """The tuple and the queries for which it is late, if there are any."""
         plain, key = self.plains[key_of(value)], key_of(value)
         late, dropped = len(plain.late), plain.late_dropped
         plain.insert(value, time)

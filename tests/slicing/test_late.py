@@ -17,7 +17,7 @@ from window_kinds import MONOIDS, content, counted, known
 
 from mta import OutOfOrderError, monoids
 from mta.slicing import Delta, Late, Punctuation, Session, Slicer, Sliding, Tumbling
-from mta.slicing.saved import opened, sealed
+from mta.slicing.saved import deserialized, serialized
 from stores import open_store
 
 IN_MEMORY = ("lazy", "eager")
@@ -275,7 +275,7 @@ def test_each_query_may_have_its_own_lateness(take: Way, moved: bool) -> None:
 
 def test_lateness_that_cannot_be() -> None:
     make_it: Any = Slicer
-    with pytest.raises(ValueError, match=r"lateness is told of the queries 'b'; there are \['a'\] only"):
+    with pytest.raises(ValueError, match=r"lateness names the queries 'b'; there are \['a'\] only"):
         make_it(monoids.Sum(), {"a": Tumbling(10)}, lateness={"b": 3})
     with pytest.raises(ValueError, match="0 or more, got -1"):
         make_it(monoids.Sum(), {"a": Tumbling(10)}, lateness={"a": -1})
@@ -353,12 +353,12 @@ def test_a_dump_of_before_queries_had_their_own_lateness_is_loaded() -> None:
     slicer = Slicer(monoids.Sum(), queries, lateness=7)
     slicer.extend([5, 1, 9, 3], [1, 4, 22, 13])
     slicer.watermark(25)
-    with opened("it", slicer.dump()) as saved:
+    with deserialized("it", slicer.dump()) as saved:
         del saved["stored"]
         saved["queries"] = [query[:4] for query in saved["queries"]]
         for _, stream in saved["streams"]:
             stream["progress"]["two"] = stream["progress"]["two"][:4]
-    again = Slicer.load(sealed(saved), monoids.Sum())
+    again = Slicer.load(serialized(saved), monoids.Sum())
     for each in (slicer, again):
         each.insert(4, time=20)
         each.insert(4, time=2)
@@ -371,7 +371,7 @@ def test_a_dump_of_before_results_had_their_states_is_loaded_and_dumped_again() 
     slicer.extend([5, 1], [1, 4])
     slicer.watermark(10)
     slicer.extend([1, 2, 3], [12, 25, 36])
-    with opened("it", slicer.dump()) as saved:
+    with deserialized("it", slicer.dump()) as saved:
         assert len(saved["streams"][0][1]["pending"]) == 2
         for _, stream in saved["streams"]:
             told = [
@@ -380,7 +380,7 @@ def test_a_dump_of_before_results_had_their_states_is_loaded_and_dumped_again() 
             ]
             stream["pending"] = told
             stream["given_values"] = [[which, (until, 1)] for which, until, _ in stream["given_values"]]
-    again = Slicer.load(Slicer.load(sealed(saved), monoids.Last()).dump(), monoids.Last())
+    again = Slicer.load(Slicer.load(serialized(saved), monoids.Last()).dump(), monoids.Last())
     for each in (slicer, again):
         assert [(r.start, r.value) for r in each.watermark(40)] == [(20, 2), (30, 3)]
 

@@ -13,8 +13,7 @@ from plain_windows import windows
 from window_kinds import sessions, sliding, tumbling
 
 from mta import monoids
-from mta.slicing import Session, Slicer, Sliding, Tumbling
-from mta.slicing.aggregate_store import memory
+from mta.slicing import Session, Slicer, Sliding, Tumbling, aggregate_store
 from stores import open_store
 
 
@@ -33,7 +32,7 @@ class Counting:
 
 def slices_of(slicer: Slicer) -> list[tuple[Any, Any, Any]]:
     (stream,) = slicer._streams.values()
-    return [(each.first, each.last, each.state) for each in stream.book.slices]
+    return [(each.first, each.last, each.state) for each in stream.slices.items]
 
 
 @pytest.mark.parametrize("queries", [1, 20, 1000])
@@ -152,7 +151,7 @@ def test_slices_are_at_most_as_many_as_windows_start_and_twice_as_many_out_of_or
         starts.update(start for start, _, _, _ in found)
         ends.update(end for _, end, _, _ in found)
         count += len(found)
-    # and one for what is before the first edge, in no window
+    # and one for the tuples before the first edge, which are in no window
     assert slicer.slices <= 1 + (len(starts) if in_order else len(starts | ends))
     assert len(starts) <= count
     assert len(starts | ends) <= 2 * count
@@ -166,20 +165,20 @@ def test_tuples_that_nothing_happens_at_copy_no_slices(options: Any) -> None:
         slicer.insert(1, time=time)
         (stream,) = slicer._streams.values()
         streams.add(id(stream))
-    # where tuples come in order, one of each window tells what was before it
+    # where tuples come in order, the first tuple of a window emits the windows before it
     assert len(streams) <= (7 if options.get("in_order") else 2)
     assert sum(r.value for r in slicer.watermark(500)) == 500
 
 
 def test_long_windows_that_are_due_together_share_what_is_combined(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "BLOCK", 32)
+    monkeypatch.setattr(aggregate_store, "BLOCK", 32)
     counting = Counting()
     slicer = Slicer(counting.monoid, {"long": Sliding(1000, 1)})
     slicer.extend([1] * 2000, range(2000))
     slicer.watermark(1900)
     before = counting.combines
     assert [r.value for r in slicer.watermark(2000)] == [1000] * 100
-    # blocks of 32 slices and those at both ends, where each window would be 1,000 combines
+    # blocks of 32 slices and the slices at both ends; 1,000 combines for each window without blocks
     assert counting.combines - before <= 100 * (1000 // 32 + 2 * 32)
 
 
@@ -207,7 +206,7 @@ def test_late_tuples_of_what_does_not_commute_are_folded_once_when_a_result_is_d
     before = counting.combines
     for time in (1, 11, 5, 12, 5, 15, 29):
         slicer.insert(str(time % 10), time=time)
-    assert counting.combines - before == 1  # for the one that was not late
+    assert counting.combines - before == 1  # for the tuple that was not late
     slicer.insert("+", time=29)
     slicer.extend(["x", "y"], [3, 29])
     results = {(r.query, r.start): r.value for r in slicer.watermark(100)}
@@ -227,7 +226,7 @@ def test_slices_of_a_store_let_tuples_go_that_no_late_one_can_come_between() -> 
             slicer.insert("L", time=max(time - 15, 0))
             slicer.watermark(time)
     (stream,) = slicer._streams.values()
-    kept = [each.first for each in stream.book.slices if each.rows is not None]
+    kept = [each.first for each in stream.slices.items if each.tuples is not None]
     assert slicer.slices == 60
     assert len(kept) <= 4
     slicer.checkpoint()
@@ -250,4 +249,4 @@ def test_slices_in_memory_keep_tuples_for_as_long_as_late_ones_may_come_between(
     slicer.insert("L", time=512)
     assert "rsLt" in next(r.value for r in slicer.watermark(610) if r.start == 510)
     (stream,) = slicer._streams.values()
-    assert sum(each.count for each in stream.book.slices) <= 150
+    assert sum(each.count for each in stream.slices.items) <= 150

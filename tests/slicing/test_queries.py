@@ -260,7 +260,7 @@ def test_history_begins_behind_what_is_dropped() -> None:
     slicer = Slicer(monoids.Sum(), {}, lateness=30)
     slicer.insert(1, time=44)
     assert slicer.add("now", Tumbling(3)) == math.nextafter(44, math.inf)
-    slicer.watermark(30)  # which drops what no query needs
+    slicer.watermark(30)  # it drops slices that no query needs
     slicer.insert(2, time=38)
     assert slicer.add("past", Tumbling(16), history=True) == math.nextafter(44, math.inf)
     slicer.insert(4, time=46)
@@ -285,7 +285,7 @@ def test_sessions_with_history_see_what_is_about_to_go_to_the_store(store: str) 
     slicer = make(store, monoids.Sum(), {"all": Tumbling(100)})
     slicer.extend([1, 2], [10, 13])
     slicer.watermark(50)
-    # from now on no tuple can join what was at 13
+    # from now on no tuple can join the slice at 13
     assert slicer.add("visit", Session(5), history=True) == 10
     slicer.insert(4, time=60)
     assert outcome(slicer.watermark(70)) == [("visit", 10, 18, 3, False), ("visit", 60, 65, 4, False)]
@@ -338,7 +338,7 @@ def test_changes_are_told_from_what_was_given_before() -> None:
         monoids.Max(), {"five": Tumbling(5)}, in_order=True, changes_only=True, every_tuples=2, lateness=0
     )
     slicer.insert(3, time=1)
-    # [0, 5) is complete when this comes, and given later, as the first that is not early
+    # [0, 5) is complete when this comes; it is emitted later, as the first result that is not early
     assert outcome(slicer.insert(3, time=6)) == [("five", 5, 10, 3, False)]
     assert outcome(slicer.watermark(5)) == [("five", 0, 5, 3, False)]
     assert outcome(slicer.insert(3, time=7)) == []
@@ -388,9 +388,9 @@ def test_history_reaches_into_the_store_where_slices_were_cut_for_it(
 def test_a_query_with_history_needs_it_before_the_next_watermark() -> None:
     with make("paged", monoids.Sum(), {"now": Tumbling(10)}) as slicer:
         slicer.extend([1] * 22, [31, 36, *range(60, 260, 10)])
-        slicer.watermark(60)  # what is before is too little to be dropped
+        slicer.watermark(60)  # the slices before are too few to be dropped
         assert slicer.add("past", Tumbling(20), history=True) == 31
-        for number in range(3):  # each of which lets go what nobody needs
+        for number in range(3):  # each one drops slices that no query needs
             slicer.checkpoint(number)
         assert outcome(slicer.watermark(60)) == [("past", 20, 40, 2, False)]
 
@@ -403,7 +403,7 @@ def test_an_early_result_does_not_take_the_place_of_the_last_one(option: Any) ->
     assert outcome(slicer.watermark(5)) == [("five", 0, 5, 7, False)]
     assert [r for time in range(5, 10) for r in slicer.insert(7, time)] == []
     slicer = Slicer.load(slicer.dump(), monoids.Max())
-    assert outcome(slicer.watermark(10)) == []  # as the one before it
+    assert outcome(slicer.watermark(10)) == []  # equal to the result before it
     assert [r.value for r in slicer.insert(9, 13)] == [9]
     assert outcome(slicer.watermark(15)) == [("five", 10, 15, 9, False)]
 

@@ -16,7 +16,7 @@ from mta.slicing import Slicer
 from stores import open_store
 
 STORES = ("lazy", "eager", "paged")
-#: those that take windows by count and by content
+#: the stores that take windows by count and by content
 IN_MEMORY = ("lazy", "eager")
 
 

@@ -1,4 +1,4 @@
-"""The rivals give what a slicer gives, those that hold tuples back when it is final."""
+"""The rivals return the results of a slicer; those that hold tuples back return the final ones."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_results_when_they_are_final(rival: Any, monoid: str, pairs: Any, latene
     kind, result = MONOIDS[monoid]
     named = dict(zip(NAMES, pairs, strict=False))
     mine = rival(kind, {name: pair[0] for name, pair in named.items()}, lateness=lateness)
-    # they take in what cannot be late, and nothing before it
+    # they take tuples that cannot be late, and none before these
     plain = Plain({name: pair[1] for name, pair in named.items()}, result, lateness, stored=True)
     time, given_already = 0, set()
     for what, argument in [*moves, ("watermark", 300)]:

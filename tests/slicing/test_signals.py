@@ -1,4 +1,4 @@
-"""A signal at any bytecode: the call has happened or it has not, told by all that a slicer holds or gives."""
+"""A signal at any bytecode: the call has happened or it has not, by all that a slicer holds and returns."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def some_call(rng: random.Random, now: int) -> Any:
 
 
 def held(slicer: Slicer, keyed: bool) -> Any:
-    """What tells one slicer from another: its dump, or with keys what it gives from now on.
+    """All that a slicer holds: its dump, or with keys all its results from now on.
 
     After a call that was interrupted, a watermark may look at a key of which nothing is due. It then forgets
     earlier what nobody needs any more, and the dump is another one.
@@ -57,7 +57,7 @@ def held(slicer: Slicer, keyed: bool) -> Any:
     return [*given, *twin.watermark(math.inf)]
 
 
-# an interrupt inside a callback of the collector raises into nobody: the call goes on, and is compared
+# an interrupt inside a callback of the collector is lost: the call goes on, and is compared
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("store", ["lazy", "eager"])
 @pytest.mark.parametrize(

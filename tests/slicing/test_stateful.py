@@ -25,7 +25,7 @@ def third(value: int) -> int:
 
 
 class Changes:
-    """What `changes_only` leaves of results, told plainly: nothing is ever forgotten."""
+    """A plain reference for `changes_only`: it never forgets a value."""
 
     def __init__(self) -> None:
         self.values: dict[Any, Any] = {}
@@ -86,7 +86,7 @@ class Life(RuleBasedStateMachine):
         return isinstance(kind, ContentWindow) or getattr(kind, "measure", "time") == "count"
 
     def _taken(self, batch: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Tuples around now, or behind the one before, given to the reference."""
+        """Tuples around now, or behind the tuple before; the reference gets them too."""
         taken = []
         for value, by in batch:
             time = self.now + by

@@ -1,4 +1,4 @@
-"""Dumps that nobody wrote, with the right checksums: refused with an error of ours, or of use for any call.
+"""Dumps that no slicer wrote, with right checksums, are refused with an error of ours or load and work.
 
 `python tests/slicing/test_strange_dumps.py SEED COUNT` tries as many as one likes.
 """
@@ -18,10 +18,10 @@ from xxhash import xxh3_64_digest
 from mta import AmortizedMTA, ManifestCorrupt, OutOfOrderError, WindowError, monoids
 from mta.encoding.packing import pack, unpack
 from mta.slicing import Delta, Session, Slicer, Sliding, Tumbling
-from mta.slicing.aggregate_store.leaves import slice_states
+from mta.slicing.leaves import slice_states
 from stores import open_store
 
-#: what stands where something else was
+#: values that replace others
 ODD: tuple[Any, ...] = (
     None, True, False, -1, 0, 1, 2, 7, 2**63 - 1, 2**63, 2**70, 10**30, -(2**62), -(2**63),
     1.5, -0.0, 1e18, 1e300, -1e300, 1e-320, math.nan, math.inf, -math.inf,
@@ -33,7 +33,7 @@ TIMED = {"q": Sliding(10, 3), "v": Session(4), "w": Session(9)}
 COUNTED = {**TIMED, "c": Tumbling(3, measure="count"), "d": Delta(None, 3)}
 ROWS = {**TIMED, "c": Sliding(4, 2, measure="count"), "d": Delta("n", 3)}
 REAL = {**TIMED, "o": Sliding(7.5, 2.25, offset=0.5)}
-#: of those queries that have one; tuples that are late for the others count for these
+#: of the queries that have one; tuples that are late for the others count for these
 LATENESS = {"q": 20, "v": 20, "c": 20, "o": 7.5}
 
 
@@ -113,7 +113,7 @@ def changed(value: Any, place: tuple[Any, ...], to: Any) -> Any:
 
 
 def strange(old: Any, rng: random.Random) -> Any:
-    """Something like what was there, or nothing like it."""
+    """A value like the old one, or nothing like it."""
     if rng.random() < 0.5:
         return rng.choice(ODD)
     if isinstance(old, (int, float)) and not isinstance(old, bool):
@@ -137,7 +137,7 @@ def strange(old: Any, rng: random.Random) -> Any:
 
 
 def mutated(whole: Any, rng: random.Random) -> Any:
-    """The value with something strange in one place, or in a few."""
+    """The value with one to three strange parts."""
     for _ in range(rng.choice([1, 1, 2, 3])):
         place = rng.choice(list(places_in(whole)))
         old = whole
@@ -148,7 +148,7 @@ def mutated(whole: Any, rng: random.Random) -> Any:
 
 
 def attack(case: Any, options: Any, rng: random.Random, rounds: int) -> int:
-    """How many of so many strange dumps were taken."""
+    """The number of strange dumps that were loaded, of `rounds`."""
     kind, queries, value, own = case
     whole, taken = told(kind, queries, value, {**own, **options}), 0
     refusals: list[str] = []
@@ -174,7 +174,7 @@ def attack(case: Any, options: Any, rng: random.Random, rounds: int) -> int:
 
 
 def use(slicer: Slicer, kind: Any, value: Any, by: Any, rng: random.Random) -> None:
-    """Any calls: none raises what one of an honest slicer would not."""
+    """Makes calls of all kinds: none raises an error that a slicer nobody tampered with would not raise."""
     calls: list[Any] = [
         lambda: slicer.insert(value(1), time=30),
         lambda: slicer.extend([value(1), value(2)], [31, 33]),
@@ -198,7 +198,7 @@ def use(slicer: Slicer, kind: Any, value: Any, by: Any, rng: random.Random) -> N
     for call in calls:
         try:
             call()
-        except OutOfOrderError:  # a watermark, or a tuple, that is behind those told
+        except OutOfOrderError:  # a watermark or a tuple that goes backwards
             pass
         except OverflowError as error:
             if "does not fit in 64 bits" not in str(error):

@@ -1,4 +1,4 @@
-"""What a stranger does with a slicer: ends it, forks, copies, changes what it gave, and gives it anything."""
+"""Unusual use of a slicer: it is ended, forked and copied, its results are changed, and arguments are odd."""
 
 from __future__ import annotations
 
@@ -175,8 +175,8 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: Slicer.load(b"", None), TypeError, "the first argument is a monoid"),  # type: ignore[arg-type]
     (lambda: Slicer.load(b"", monoids.Sum(), {"q": 5}), TypeError, "a kind of windows such as"),  # type: ignore[dict-item]
     (lambda: Slicer.load(b"", monoids.Sum(), store=memory()), ValueError, "load takes store="),
-    (lambda: Slicer.load("x", monoids.Sum()), ManifestCorrupt, "its checksum is another"),  # type: ignore[arg-type]
-    (lambda: Slicer.restore("memory:", "x", monoids.Sum()), TypeError, "store is what"),  # type: ignore[arg-type]
+    (lambda: Slicer.load("x", monoids.Sum()), ManifestCorrupt, "'x' stands where bytes should"),  # type: ignore[arg-type]
+    (lambda: Slicer.restore("memory:", "x", monoids.Sum()), TypeError, "store is a Store"),  # type: ignore[arg-type]
     (lambda: Slicer.restore(memory(), "x", None), TypeError, "the first argument is a monoid"),  # type: ignore[arg-type]
 ]
 

@@ -93,7 +93,7 @@ def steps(values: list[int]) -> tuple[int, int]:
     return a, b
 
 
-#: monoids, and what they come to
+#: monoids, and their results computed plainly
 MONOIDS = {
     "sum": (monoids.Sum(), sum),
     "max": (monoids.Max(), max),

@@ -1,1 +1,1 @@
-"""What each query has given out of a stream, and what is due of it next: a module a kind of windows."""
+"""How far each query has come in a stream: one module for each kind of windows."""

@@ -1,4 +1,4 @@
-"""What one query of windows by content has given, and what is due of it next."""
+"""The progress of a query of windows by content."""
 
 from __future__ import annotations
 
@@ -7,146 +7,156 @@ from bisect import bisect_left
 from itertools import pairwise
 from typing import Any, Self
 
+from mta.core.nodes import fold_states
 from mta.encoding.untrusted import whole
-from mta.slicing.content import ContentWindow
-from mta.slicing.progress.told import a_number, some
-from mta.slicing.slices import Row, folded
-from mta.slicing.stream import Due, Moment, Stream
-from mta.slicing.windows import Time
+from mta.kinds import Time
+from mta.slicing.sliced_stream import Advance, DueWindow, SlicedStream
+from mta.slicing.slices import KeptTuple
+from mta.slicing.untrusted import checked_count, checked_list
+from mta.slicing.windows import ContentWindow, Mark
 
-#: the arrivals of a window's first and last tuple, and how many it has
+#: the arrivals of a window's first and last tuple, and the number of its tuples
 Signature = tuple[int, int, int]
 
 
 class ContentProgress:
-    """The windows that were given and may still change. Looks at all rows of these at each watermark."""
+    """The emitted windows that may still change. Each watermark looks at all of their tuples."""
 
     idle_until: Time = -math.inf
     idle_horizon: Time = math.inf
-    __slots__ = ("_base", "_given", "_gone", "_seen", "kind", "name", "since")
+    __slots__ = ("_dropped", "_emitted", "_emitted_tuples", "_final", "kind", "name", "since")
 
     def __init__(self, kind: ContentWindow, name: str, since: Time) -> None:
         self.kind, self.name, self.since = kind, name, since
-        #: how many tuples are in windows that are over, or came too late; how many are in dropped slices
-        self._base = self._gone = 0
-        self._given: frozenset[Signature] = frozenset()
-        #: the arrivals of the tuples that were given and may still be in another window
-        self._seen: frozenset[int] = frozenset()
+        #: the number of tuples in windows that are over, or that were late for the query
+        self._final = 0
+        #: the number of tuples in slices that the stream has dropped
+        self._dropped = 0
+        self._emitted: frozenset[Signature] = frozenset()
+        #: the arrivals of tuples in emitted windows that may still come into another window
+        self._emitted_tuples: frozenset[int] = frozenset()
 
-    def advance(self, stream: Stream, moment: Moment) -> tuple[list[Due], Self]:
-        rows = self._rows(stream)
-        starts = self._starts(rows)
-        dues, given = [], set()
-        base, due, final = 0, 0, True
-        if moment.watermark == math.inf and rows:
-            starts.append(len(rows))  # the end of the stream closes the last one
+    def advance(self, stream: SlicedStream, step: Advance) -> tuple[list[DueWindow], Self]:
+        tuples = self._open_tuples(stream)
+        starts = self._starts(tuples)
+        windows, emitted = [], set()
+        final_count, due_count, final = 0, 0, True
+        if step.watermark == math.inf and tuples:
+            starts.append(len(tuples))  # the end of the stream closes the last window
         for start, stop in pairwise(starts):
-            closing = rows[stop][0] if stop < len(rows) else math.inf
-            if closing > moment.watermark:
+            closing = tuples[stop][0] if stop < len(tuples) else math.inf
+            if closing > step.watermark:
                 break
-            signature = rows[start][1], rows[stop - 1][1], stop - start
-            if signature not in self._given:
-                dues.append(self._due(stream, rows, start, stop, closing))
-            final = final and closing <= moment.horizon
+            signature = tuples[start][1], tuples[stop - 1][1], stop - start
+            if signature not in self._emitted:
+                windows.append(self._window(stream, tuples, start, stop, closing))
+            final = final and closing <= step.horizon
             if final:
-                base = stop
+                final_count = stop
             else:
-                given.add(signature)
-            due = stop
-        successor = self._like()
-        successor._base, successor._given = self._base + base, frozenset(given)
-        seen = {row[1] for row in rows[base:due]}
-        successor._seen = frozenset(seen.union(row[1] for row in rows[due:] if row[1] in self._seen))
-        return dues, successor
+                emitted.add(signature)
+            due_count = stop
+        after = self._copy()
+        after._final, after._emitted = self._final + final_count, frozenset(emitted)
+        arrivals = {each[1] for each in tuples[final_count:due_count]}
+        waiting = (each[1] for each in tuples[due_count:] if each[1] in self._emitted_tuples)
+        after._emitted_tuples = frozenset(arrivals.union(waiting))
+        return windows, after
 
-    def early(self, stream: Stream) -> list[Due]:
-        rows = self._rows(stream)
-        if not rows:
+    def early(self, stream: SlicedStream) -> list[DueWindow]:
+        tuples = self._open_tuples(stream)
+        if not tuples:
             return []
-        start = self._starts(rows)[-1]
-        return [self._due(stream, rows, start, len(rows), stream.youngest)._replace(is_update=False)]
+        start = self._starts(tuples)[-1]
+        return [self._window(stream, tuples, start, len(tuples), stream.youngest)._replace(is_update=False)]
 
-    def needs(self, stream: Stream, horizon: Time) -> Time:
-        rows = self._rows(stream)
-        if not rows:
+    def needed_from(self, stream: SlicedStream, horizon: Time) -> Time:
+        tuples = self._open_tuples(stream)
+        if not tuples:
             return max(horizon, self.since)
-        place = bisect_left(stream.book.firsts, rows[0][0])
-        # its slice may have begun before
-        firsts, slices = stream.book.firsts, stream.book.slices
-        while place and slices[place - 1].last >= rows[0][0]:
-            place -= 1
-        return firsts[place]
+        firsts, items = stream.slices.first_times, stream.slices.items
+        index = bisect_left(firsts, tuples[0][0])
+        # the slice of the first tuple may begin before it
+        while index and items[index - 1].last >= tuples[0][0]:
+            index -= 1
+        return firsts[index]
 
-    def next_due(self, stream: Stream) -> Time:
-        return stream.next_row(stream.watermark)
+    def next_due(self, stream: SlicedStream) -> Time:
+        return stream.next_tuple(stream.watermark)
 
-    def needed_until(self, stream: Stream) -> Time:
+    def needed_until(self, stream: SlicedStream) -> Time:
         return stream.youngest
 
-    def open_from(self, stream: Stream) -> Time:
+    def open_from(self, stream: SlicedStream) -> Time:
         """Tuples before this time belong to windows that are over."""
-        rows = self._rows(stream) if self._base else []
-        return rows[0][0] if rows else -math.inf
+        tuples = self._open_tuples(stream) if self._final else []
+        return tuples[0][0] if tuples else -math.inf
 
-    def refusing(self, times: list[Time]) -> Self:
-        successor = self._like()
-        successor._base += sum(time >= self.since for time in times)
-        return successor
+    def with_refused(self, times: list[Time]) -> Self:
+        after = self._copy()
+        after._final += sum(time >= self.since for time in times)
+        return after
 
-    def without(self, stream: Stream, dropped: int) -> Self:
-        successor = self._like()
-        slices = stream.book.slices[:dropped]
-        successor._gone += sum(each.count for each in slices if each.first >= self.since)
-        return successor
+    def with_dropped(self, stream: SlicedStream, count: int) -> Self:
+        after = self._copy()
+        items = stream.slices.items[:count]
+        after._dropped += sum(each.count for each in items if each.first >= self.since)
+        return after
 
     def saved(self) -> Any:
-        return [self._base, self._gone, sorted(self._given), sorted(self._seen)]
+        return [self._final, self._dropped, sorted(self._emitted), sorted(self._emitted_tuples)]
 
     def loaded(self, saved: Any) -> Self:
-        successor = self._like()
-        base, gone, given, seen = some(saved, "a query's progress", 4)
-        successor._base, successor._gone = whole(base, "a number of tuples", a_number(gone)), gone
-        windows = [list(map(a_number, some(each, "a window", 3))) for each in some(given, "windows")]
-        successor._given = frozenset((first, last, count) for first, last, count in windows)
-        successor._seen = frozenset(map(a_number, some(seen, "tuples")))
-        return successor
+        after = self._copy()
+        final, dropped, emitted, emitted_tuples = checked_list(saved, "a query's progress", 4)
+        after._final, after._dropped = whole(final, "a number of tuples", checked_count(dropped)), dropped
+        windows = [
+            list(map(checked_count, checked_list(each, "a window", 3)))
+            for each in checked_list(emitted, "windows")
+        ]
+        after._emitted = frozenset((first, last, count) for first, last, count in windows)
+        after._emitted_tuples = frozenset(map(checked_count, checked_list(emitted_tuples, "tuples")))
+        return after
 
-    def check(self, stream: Stream) -> None:
-        """Nothing: tuples that are not there are in no window."""
+    def check(self, stream: SlicedStream) -> None:
+        """Any numbers do: tuples that are not there are in no window."""
 
-    def _like(self) -> Self:
+    def _copy(self) -> Self:
         other = type(self)(self.kind, self.name, self.since)
-        other._base, other._gone, other._given = self._base, self._gone, self._given
-        other._seen = self._seen
+        other._final, other._dropped, other._emitted = self._final, self._dropped, self._emitted
+        other._emitted_tuples = self._emitted_tuples
         return other
 
-    def _rows(self, stream: Stream) -> list[Row]:
-        """The tuples from the first window on that may change."""
-        book, skip = stream.book, self._base - self._gone
-        rows: list[Row] = []
-        for each in book.slices[bisect_left(book.firsts, self.since) :]:
-            assert each.rows is not None
+    def _open_tuples(self, stream: SlicedStream) -> list[KeptTuple]:
+        """The tuples of all windows that may still change, and of those to come."""
+        slices, skip = stream.slices, self._final - self._dropped
+        tuples: list[KeptTuple] = []
+        for each in slices.items[bisect_left(slices.first_times, self.since) :]:
+            assert each.tuples is not None
             if each.count <= skip:
                 skip -= each.count
             else:
-                rows += each.rows[skip:]
+                tuples += each.tuples[skip:]
                 skip = 0
-        return rows
+        return tuples
 
-    def _starts(self, rows: list[Row]) -> list[int]:
+    def _starts(self, tuples: list[KeptTuple]) -> list[int]:
+        """The indices of the tuples that open a window."""
         kind, name = self.kind, self.name
         starts: list[int] = []
-        first: Any = None
-        for place, row in enumerate(rows):
-            mark = row[3][name]
+        first: Mark = None
+        for index, each in enumerate(tuples):
+            mark = each[3][name]
             if not starts or kind.opens(first, mark):
-                starts.append(place)
+                starts.append(index)
                 first = mark
         return starts
 
-    def _due(self, stream: Stream, rows: list[Row], start: int, stop: int, end: Time) -> Due:
-        """A window. It takes the place of others if it has a tuple that was given before."""
-        window = rows[start:stop]
-        state = folded(stream.store.monoid, [row[2] for row in window])
-        is_update = any(row[1] in self._seen for row in window)
-        return Due(end, window[0][0], end, state, is_update)
+    def _window(
+        self, stream: SlicedStream, tuples: list[KeptTuple], start: int, stop: int, end: Time
+    ) -> DueWindow:
+        """A window; it replaces others if one of its tuples was in an emitted window."""
+        window = tuples[start:stop]
+        state = fold_states(stream.aggregates.monoid, [each[2] for each in window])
+        is_update = any(each[1] in self._emitted_tuples for each in window)
+        return DueWindow(end, window[0][0], end, state, is_update)

@@ -1,220 +1,238 @@
-"""What one query of windows by count has given, and what is due of it next.
+"""The progress of a query of windows by count.
 
-Such a window has the tuples with the numbers [start, end), counted in the order of their times. A tuple that
-comes late shifts all behind it, so no slice ends where a window does, once one has come: a window is whole
-slices and the rows at its two ends.
+Such a window holds the tuples with the numbers [start, end), counted in the order of their times. A late
+tuple shifts all tuples behind it, and then windows do not end where slices do: a window consists of whole
+slices and of single tuples at its two ends.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any, Self
 
+from mta.core.nodes import fold_states
 from mta.encoding.untrusted import Malformed
-from mta.slicing.progress.told import a_number, some
-from mta.slicing.slices import Row, Slice, folded
-from mta.slicing.stream import Due, Moment, Stream
-from mta.slicing.windows import Sliding, Time
+from mta.kinds import State, Time
+from mta.slicing.sliced_stream import Advance, DueWindow, SlicedStream
+from mta.slicing.slices import KeptTuple, Slice
+from mta.slicing.untrusted import checked_count, checked_list
+from mta.slicing.windows import Sliding
 
-#: the arrivals of a window's first and last tuple: no other window of as many tuples has the same two
+#: The arrivals of a window's first and last tuple. Windows of equally many tuples differ in one of them.
 Signature = tuple[int, int]
 
 
-class Numbered:
+class NumberedTuples:
     """The tuples of a stream from a time on, by their numbers."""
 
-    def __init__(self, stream: Stream, since: Time, gone: int) -> None:
-        book = stream.book
-        self._store, self._book = stream.store, book
-        self._place = bisect_left(book.firsts, since)
-        self._slices = book.slices[self._place :]
-        #: the number of each slice's first tuple, and of the next to come
-        self.numbers = list(accumulate((each.count for each in self._slices), initial=gone))
+    def __init__(self, stream: SlicedStream, since: Time, before: int) -> None:
+        """`before` is the number of the first tuple that is still there."""
+        slices = stream.slices
+        self._aggregates, self._slices = stream.aggregates, slices
+        self._first_slice = bisect_left(slices.first_times, since)
+        self._items = slices.items[self._first_slice :]
+        #: the number of each slice's first tuple, and of the next tuple to come
+        self.numbers = list(accumulate((each.count for each in self._items), initial=before))
         self.stop = self.numbers[-1]
 
     def before(self, time: Time, or_at: bool = False) -> int:
-        """How many tuples there are before a time, or up to it."""
-        place = (
-            bisect_right(self._slices, time, key=_first)
-            if or_at
-            else bisect_left(self._slices, time, key=_first)
-        )
-        if not place:
-            return self.numbers[0]
+        """The number of tuples before a time; with `or_at`, before it or at it."""
         search = bisect_right if or_at else bisect_left
-        return self.numbers[place - 1] + search(_rows(self._slices[place - 1]), time, key=_time)
+        index = search(self._items, time, key=_first)
+        if not index:
+            return self.numbers[0]
+        return self.numbers[index - 1] + search(_tuples(self._items[index - 1]), time, key=_time)
 
-    def row(self, number: int) -> Row:
-        place = bisect_right(self.numbers, number) - 1
-        return _rows(self._slices[place])[number - self.numbers[place]]
+    def __getitem__(self, number: int) -> KeptTuple:
+        index = bisect_right(self.numbers, number) - 1
+        return _tuples(self._items[index])[number - self.numbers[index]]
 
     def first_of_slice(self, number: int) -> Time:
-        """The first time in the slice of a tuple."""
-        return self._slices[bisect_right(self.numbers, number) - 1].first
+        """The time of the first tuple in the slice of a tuple."""
+        return self._items[bisect_right(self.numbers, number) - 1].first
 
-    def fold(self, start: int, stop: int) -> Any:
-        """The aggregate of the tuples with these numbers, of which there is one at least."""
+    def fold(self, start: int, stop: int) -> State:
+        """The aggregate of the tuples with numbers from `start` to `stop` - 1, at least one."""
         first = bisect_right(self.numbers, start) - 1
         last = bisect_right(self.numbers, stop) - 1  # the slice that `stop` is in
         if first == last:
-            return folded(self._store.monoid, self._states(first, start, stop))
+            return fold_states(self._aggregates.monoid, self._states(first, start, stop))
         states = []
         if start > self.numbers[first]:
             states += self._states(first, start, self.numbers[first + 1])
             first += 1
         if first < last:
-            states.append(self._store.fold(self._book, self._place + first, self._place + last))
-        if last < len(self._slices):
+            shift = self._first_slice
+            states.append(self._aggregates.fold(self._slices, shift + first, shift + last))
+        if last < len(self._items):
             states += self._states(last, self.numbers[last], stop)
-        return folded(self._store.monoid, states)
+        return fold_states(self._aggregates.monoid, states)
 
-    def _states(self, place: int, start: int, stop: int) -> list[Any]:
-        number = self.numbers[place]
-        return [row[2] for row in _rows(self._slices[place])[start - number : stop - number]]
+    def _states(self, index: int, start: int, stop: int) -> list[State]:
+        number = self.numbers[index]
+        return [each[2] for each in _tuples(self._items[index])[start - number : stop - number]]
 
 
 class CountProgress:
-    """The windows that were given and may still change, of all that end before number `upto`."""
+    """The windows that end by number `emitted_until` are emitted; some of them, `emitted`, may change."""
 
     idle_until: Time = -math.inf
     idle_horizon: Time = math.inf
-    __slots__ = ("final", "given", "gone", "kind", "refused", "since", "upto")
+    __slots__ = ("dropped", "emitted", "emitted_until", "final_until", "kind", "refused", "since")
 
     def __init__(
         self,
         kind: Sliding,
         since: Time,
-        upto: int = 0,
-        final: int = 0,
-        gone: int = 0,
-        given: dict[int, Signature] | None = None,
+        emitted_until: int = 0,
+        final_until: int = 0,
+        dropped: int = 0,
+        emitted: dict[int, Signature] | None = None,
         refused: int = 0,
     ) -> None:
-        self.kind, self.since, self.upto = kind, since, upto
-        #: the windows that end before this number are over
-        self.final = final
-        #: how many tuples are in slices that the stream has dropped
-        self.gone = gone
-        self.given = given or {}
-        #: how many came too late for it, and have no number; they are before all that may change
+        self.kind, self.since, self.emitted_until = kind, since, emitted_until
+        #: the windows that end by this number are over
+        self.final_until = final_until
+        #: the number of tuples in slices that the stream has dropped
+        self.dropped = dropped
+        #: the start of a window to its signature
+        self.emitted = emitted or {}
+        #: the number of tuples that were late for the query; they are not numbered, and no open window is
+        #: before one of them
         self.refused = refused
 
-    def advance(self, stream: Stream, moment: Moment) -> tuple[list[Due], Self]:
+    def advance(self, stream: SlicedStream, step: Advance) -> tuple[list[DueWindow], Self]:
         tuples = self._numbered(stream)
-        until = tuples.before(moment.watermark, or_at=True)
-        late = [time for time in moment.late if time >= self.since]
-        changed = max(self.final, min(self.upto, tuples.before(late[0]))) if late else self.upto
-        dues, given = [], dict(self.given)
+        until = tuples.before(step.watermark, or_at=True)
+        late = [time for time in step.late if time >= self.since]
+        changed = self.emitted_until
+        if late:
+            changed = max(self.final_until, min(changed, tuples.before(late[0])))
+        windows, emitted = [], dict(self.emitted)
         for start in self._starts(changed, until):
-            end = start + self.kind.length
-            signature = tuples.row(start)[1], tuples.row(end - 1)[1]
-            if given.get(start) != signature:
-                at = tuples.row(end - 1)[0]
-                dues.append(Due(at, start, end, tuples.fold(start, end), start in given))
-                given[start] = signature
-        final = self._final(tuples, moment.horizon)
-        kept = {start: given[start] for start in given if start + self.kind.length > final}
-        upto = max(until, self.upto)
-        return dues, type(self)(self.kind, self.since, upto, final, self.gone, kept, self.refused)
+            end = start + self._length
+            signature = tuples[start][1], tuples[end - 1][1]
+            if emitted.get(start) != signature:
+                at = tuples[end - 1][0]
+                windows.append(DueWindow(at, start, end, tuples.fold(start, end), start in emitted))
+                emitted[start] = signature
+        final = self._final_until(tuples, step.horizon)
+        kept = {start: emitted[start] for start in emitted if start + self._length > final}
+        until = max(until, self.emitted_until)
+        after = type(self)(self.kind, self.since, until, final, self.dropped, kept, self.refused)
+        return windows, after
 
-    def early(self, stream: Stream) -> list[Due]:
+    def early(self, stream: SlicedStream) -> list[DueWindow]:
         tuples = self._numbered(stream)
         if stream.youngest < self.since or tuples.stop == tuples.numbers[0]:
             return []
         return [
-            Due(stream.youngest, start, tuples.stop, tuples.fold(start, tuples.stop), False)
-            for start in self._starts(tuples.stop - 1, tuples.stop - 1 + self.kind.length)
-            if start < tuples.stop and start + self.kind.length > self.final
+            DueWindow(stream.youngest, start, tuples.stop, tuples.fold(start, tuples.stop), False)
+            for start in self._starts(tuples.stop - 1, tuples.stop - 1 + self._length)
+            if start < tuples.stop and start + self._length > self.final_until
         ]
 
-    def needs(self, stream: Stream, horizon: Time) -> Time:
+    def needed_from(self, stream: SlicedStream, horizon: Time) -> Time:
         if horizon == math.inf:
             return horizon
         tuples = self._numbered(stream)
-        final = self._final(tuples, horizon)
-        # what is not final may shift
+        final = self._final_until(tuples, horizon)
+        # late tuples may shift all that is not final
         start = min(final, next(iter(self._starts(final, math.inf))))
         return tuples.first_of_slice(start) if start < tuples.stop else max(horizon, self.since)
 
-    def _final(self, tuples: Numbered, horizon: Time) -> int:
-        """What is over stays over, also where a dump tells of an earlier watermark."""
-        return max(self.final, tuples.before(horizon, or_at=True))
+    def _final_until(self, tuples: NumberedTuples, horizon: Time) -> int:
+        """A window that is over stays over, even if a dump was changed to an earlier watermark."""
+        return max(self.final_until, tuples.before(horizon, or_at=True))
 
-    def next_due(self, stream: Stream) -> Time:
-        return stream.next_row(stream.watermark)
+    def next_due(self, stream: SlicedStream) -> Time:
+        return stream.next_tuple(stream.watermark)
 
-    def needed_until(self, stream: Stream) -> Time:
+    def needed_until(self, stream: SlicedStream) -> Time:
         return stream.youngest
 
-    def without(self, stream: Stream, dropped: int) -> Self:
-        gone = self.gone + sum(
-            each.count for each in stream.book.slices[:dropped] if each.first >= self.since
+    def with_dropped(self, stream: SlicedStream, count: int) -> Self:
+        dropped = self.dropped + sum(
+            each.count for each in stream.slices.items[:count] if each.first >= self.since
         )
-        return type(self)(self.kind, self.since, self.upto, self.final, gone, self.given, self.refused)
+        return self._replaced(dropped, self.refused)
 
-    def open_from(self, stream: Stream) -> Time:
-        """Tuples before this time are in no window but in those that are over; infinity if there is none."""
-        start = next(iter(self._starts(self.final, math.inf)))
+    def open_from(self, stream: SlicedStream) -> Time:
+        """Tuples before this time are only in windows that are over; infinity if no window is open."""
+        start = next(iter(self._starts(self.final_until, math.inf)))
         if not start:
             return -math.inf
         tuples = self._numbered(stream)
-        if start > min(self.final, tuples.stop):
+        if start > min(self.final_until, tuples.stop):
             return math.inf
-        dropped = stream.book.last_dropped
-        # the row may be one that it has refused, where that of the number was dropped
-        return max(tuples.row(start - 1)[0], dropped) if start > tuples.numbers[0] else dropped
+        last_dropped = stream.slices.last_dropped
+        if start <= tuples.numbers[0]:
+            return last_dropped
+        # the tuple of this number was dropped if the tuple found here is one that the query has refused
+        return max(tuples[start - 1][0], last_dropped)
 
-    def refusing(self, times: list[Time]) -> Self:
-        refused = self.refused + sum(time >= self.since for time in times)
-        return type(self)(self.kind, self.since, self.upto, self.final, self.gone, self.given, refused)
+    def with_refused(self, times: list[Time]) -> Self:
+        return self._replaced(self.dropped, self.refused + sum(time >= self.since for time in times))
 
     def saved(self) -> Any:
-        return [self.upto, self.final, self.gone, list(self.given.items()), self.refused]
+        emitted = list(self.emitted.items())
+        return [self.emitted_until, self.final_until, self.dropped, emitted, self.refused]
 
     def loaded(self, saved: Any) -> Self:
-        saved = some(saved, "a query's progress")
-        # those of before had refused none
-        upto, final, gone, windows, refused = some([*saved, 0] if len(saved) == 4 else saved, "it", 5)
-        upto, final, gone, refused = map(a_number, (upto, final, gone, refused))
-        given: dict[int, Signature] = {}
-        for each in some(windows, "windows"):
-            start, signature = some(each, "a window", 2)
-            first, last = some(signature, "a window's tuples", 2)
-            given[a_number(start)] = a_number(first), a_number(last)
-        return type(self)(self.kind, self.since, upto, final, gone, given, refused)
+        saved = checked_list(saved, "a query's progress")
+        if len(saved) == 4:  # the first format had no refused tuples
+            saved = [*saved, 0]
+        until, final, dropped, windows, refused = checked_list(saved, "it", 5)
+        until, final, dropped, refused = map(checked_count, (until, final, dropped, refused))
+        emitted: dict[int, Signature] = {}
+        for each in checked_list(windows, "windows"):
+            start, signature = checked_list(each, "a window", 2)
+            first, last = checked_list(signature, "a window's tuples", 2)
+            emitted[checked_count(start)] = checked_count(first), checked_count(last)
+        return type(self)(self.kind, self.since, until, final, dropped, emitted, refused)
 
-    def _numbered(self, stream: Stream) -> Numbered:
-        return Numbered(stream, self.since, self.gone - self.refused)
-
-    def check(self, stream: Stream) -> None:
+    def check(self, stream: SlicedStream) -> None:
         tuples = self._numbered(stream)
         begin, stop = tuples.numbers[0], tuples.stop
-        first = next(iter(self._starts(self.final, math.inf)))
+        first = next(iter(self._starts(self.final_until, math.inf)))
         # nothing changes any more once a stream has ended
-        ended = stream.watermark == math.inf and begin == self.final == stop
-        if not (ended or begin <= min(first, self.final)) or not self.final <= self.upto <= stop:
-            told = [self.upto, self.final, self.gone, self.refused]
-            raise Malformed(f"windows of {stop} tuples were given up to the numbers {told}")
+        ended = stream.watermark == math.inf and begin == self.final_until == stop
+        numbered = ended or begin <= min(first, self.final_until)
+        if not numbered or not self.final_until <= self.emitted_until <= stop:
+            numbers = [self.emitted_until, self.final_until, self.dropped, self.refused]
+            raise Malformed(f"windows of {stop} tuples were emitted up to the numbers {numbers}")
 
-    def _starts(self, after: int, until: float) -> Any:
+    @property
+    def _length(self) -> int:
+        return int(self.kind.length)
+
+    def _numbered(self, stream: SlicedStream) -> NumberedTuples:
+        return NumberedTuples(stream, self.since, self.dropped - self.refused)
+
+    def _replaced(self, dropped: int, refused: int) -> Self:
+        kept = (self.kind, self.since, self.emitted_until, self.final_until)
+        return type(self)(*kept, dropped, self.emitted, refused)
+
+    def _starts(self, after: int, until: float) -> Iterator[int]:
         """The starts of the windows with after < end <= until."""
-        length, slide = self.kind.length, self.kind.slide
+        length, slide = self._length, int(self.kind.slide)
         start = max(0, (after - length) // slide + 1) * slide
         while start + length <= until:
             yield start
             start += slide
 
 
-def _rows(part: Slice) -> list[Row]:
-    assert part.rows is not None
-    return part.rows
+def _tuples(part: Slice) -> list[KeptTuple]:
+    assert part.tuples is not None
+    return part.tuples
 
 
 def _first(part: Slice) -> Time:
     return part.first
 
 
-def _time(row: Row) -> Time:
-    return row[0]
+def _time(kept: KeptTuple) -> Time:
+    return kept[0]

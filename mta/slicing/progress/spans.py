@@ -1,123 +1,131 @@
-"""Spans of time in their order, of which a call changes a few."""
+"""An ordered set of spans of time that is shared between versions: a change copies only a part of it."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
-#: A run of spans gets no longer than twice this.
-RUN = 128
+from mta.slicing.windows import Span
 
-#: The first span to be replaced, the first one behind that stays, and what takes their place.
-Edit = tuple[Any, Any, list[Any]]
+#: Spans are kept in chunks of at most twice this length.
+CHUNK = 128
+
+#: the first span to replace, a bound behind the last one, and the spans that replace them
+Edit: TypeAlias = tuple[Any, Any, list[Span]]
 
 
 class Spans:
-    """Pairs in their order. Is never changed: it gives its successor, which shares all runs that stay."""
+    """Ordered pairs of times. A set never changes: `edited` returns another one, which shares chunks."""
 
-    __slots__ = ("_runs",)
+    __slots__ = ("_chunks",)
 
-    def __init__(self, spans: Sequence[Any] = ()) -> None:
-        self._runs: list[list[Any]] = []
+    def __init__(self, spans: Sequence[Span] = ()) -> None:
+        self._chunks: list[list[Span]] = []
         if spans:
-            _cut(list(spans), self._runs)
+            _append(list(spans), self._chunks)
 
-    def __iter__(self) -> Iterator[Any]:
-        return chain.from_iterable(self._runs)
+    def __iter__(self) -> Iterator[Span]:
+        return chain.from_iterable(self._chunks)
 
     def __bool__(self) -> bool:
-        return bool(self._runs)
+        return bool(self._chunks)
 
     def __contains__(self, span: Any) -> bool:
-        runs = self._runs
-        run = runs[0] if len(runs) == 1 else runs[self._place(span)[0]] if runs and span <= self.last else ()
-        place = bisect_left(run, span)
-        return place < len(run) and bool(run[place] == span)
+        chunks = self._chunks
+        if len(chunks) == 1:
+            chunk: Sequence[Span] = chunks[0]
+        else:
+            chunk = chunks[self._find(span)[0]] if chunks and span <= self.last else ()
+        index = bisect_left(chunk, span)
+        return index < len(chunk) and bool(chunk[index] == span)
 
     @property
-    def first(self) -> Any:
-        return self._runs[0][0]
+    def first(self) -> Span:
+        return self._chunks[0][0]
 
     @property
-    def last(self) -> Any:
-        return self._runs[-1][-1]
+    def last(self) -> Span:
+        return self._chunks[-1][-1]
 
-    def at_least(self, bound: Any, key: Callable[[Any], Any] | None = None) -> Iterator[Any]:
-        """The spans from the first one on that is not less than a bound, by what goes up with them."""
-        run, place = self._place(bound, key)
-        if run < len(self._runs):
-            yield from islice(self._runs[run], place, None)
-            for number in range(run + 1, len(self._runs)):
-                yield from self._runs[number]
+    def at_least(self, bound: Any, key: Callable[[Any], Any] | None = None) -> Iterator[Span]:
+        """The spans that are not less than a bound, in order; `key` is a function that goes up with them."""
+        number, index = self._find(bound, key)
+        if number < len(self._chunks):
+            yield from islice(self._chunks[number], index, None)
+            for later in range(number + 1, len(self._chunks)):
+                yield from self._chunks[later]
 
     def edited(self, edits: Iterable[Edit]) -> Self:
-        """With others in the place of some. Edits go up, and do not overlap."""
-        old = self._runs
+        """The set after edits, which go up and do not overlap: copies the chunks that an edit changes."""
+        old = self._chunks
         successor = type(self)()
-        runs = successor._runs
-        if len(old) < 2:  # the usual few
+        chunks = successor._chunks
+        if len(old) < 2:  # most sets have few spans
             spans, start = old[0] if old else [], 0
-            part: list[Any] = []
+            part: list[Span] = []
             for low, high, others in edits:
                 stop = bisect_left(spans, low)
                 part += spans[start:stop]
                 part += others
                 start = stop if high is low else bisect_left(spans, high)
             part += spans[start:]
-            _cut(part, runs)
+            _append(part, chunks)
             return successor
-        run = place = 0
+        number = index = 0
         part = []
         for low, high, spans in edits:
-            run_to, place_to = self._place(low)
-            if run < run_to:
-                run, part = self._closed(run, place, part, run_to, runs)
-                runs += old[run:run_to]
-                run, place = run_to, 0
-            if place < place_to:
-                part += old[run][place:place_to]
+            low_number, low_index = self._find(low)
+            if number < low_number:
+                number, part = self._finished(number, index, part, low_number, chunks)
+                chunks += old[number:low_number]
+                number, index = low_number, 0
+            if index < low_index:
+                part += old[number][index:low_index]
             part += spans
-            run, place = (run_to, place_to) if high is low else self._place(high)
-        if run < len(old):
-            run, part = self._closed(run, place, part, len(old), runs)
-        _cut(part, runs)
-        runs += old[run:]
+            number, index = (low_number, low_index) if high is low else self._find(high)
+        if number < len(old):
+            number, part = self._finished(number, index, part, len(old), chunks)
+        _append(part, chunks)
+        chunks += old[number:]
         return successor
 
-    def _closed(
-        self, run: int, place: int, part: list[Any], stop: int, runs: list[list[Any]]
-    ) -> tuple[int, list[Any]]:
-        """Adds a part and the rest of a run to runs; the next run, and what is too little for a run yet."""
-        if place or part:
-            part += self._runs[run][place:]
-            run += 1
-            while len(part) < RUN // 4 and run < stop:  # or short runs would become many
-                part += self._runs[run]
-                run += 1
-        if len(part) < RUN // 4:
-            return run, part
-        _cut(part, runs)
-        return run, []
+    def _finished(
+        self, number: int, index: int, part: list[Span], stop: int, chunks: list[list[Span]]
+    ) -> tuple[int, list[Span]]:
+        """Appends a part and the rest of an old chunk from `index` on to new chunks.
 
-    def _place(self, bound: Any, key: Callable[[Any], Any] | None = None) -> tuple[int, int]:
-        """The run and the place in it of the first span that is not less than a bound."""
-        runs = self._runs
-        run = bisect_left(runs, bound, key=_last if key is None else lambda each: key(each[-1]))
-        return run, bisect_left(runs[run], bound, key=key) if run < len(runs) else 0
+        Returns the number of the next old chunk, and a part that is too short for a chunk of its own.
+        """
+        if index or part:
+            part += self._chunks[number][index:]
+            number += 1
+            while len(part) < CHUNK // 4 and number < stop:  # so that short chunks do not become many
+                part += self._chunks[number]
+                number += 1
+        if len(part) < CHUNK // 4:
+            return number, part
+        _append(part, chunks)
+        return number, []
+
+    def _find(self, bound: Any, key: Callable[[Any], Any] | None = None) -> tuple[int, int]:
+        """The chunk of the first span that is not less than a bound, and the span's index in it."""
+        chunks = self._chunks
+        number = bisect_left(chunks, bound, key=_last if key is None else lambda each: key(each[-1]))
+        return number, bisect_left(chunks[number], bound, key=key) if number < len(chunks) else 0
 
 
-def _cut(spans: list[Any], runs: list[list[Any]]) -> None:
-    """Adds spans to runs, in parts that are short enough."""
-    if len(spans) <= 2 * RUN:
-        runs += [spans] if spans else []
+def _append(spans: list[Span], chunks: list[list[Span]]) -> None:
+    """Appends spans to chunks, split where they are too long for one."""
+    if len(spans) <= 2 * CHUNK:
+        chunks += [spans] if spans else []
     else:
-        runs += [spans[start : start + RUN] for start in range(0, len(spans), RUN)]
+        chunks += [spans[start : start + CHUNK] for start in range(0, len(spans), CHUNK)]
 
 
-def _last(run: list[Any]) -> Any:
-    return run[-1]
+def _last(chunk: list[Span]) -> Span:
+    return chunk[-1]
 
 
-NONE = Spans()
+NO_SPANS = Spans()

@@ -1,4 +1,4 @@
-"""What every rival does alike: checks, lateness, watermarks. A rival adds `_take` and `_due`."""
+"""What all rivals share: checks, arrivals and watermarks. A rival adds `_take` and `_due`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any
 
 from mta.checks import check_time, check_times
 from mta.errors import OutOfOrderError
+from mta.kinds import State, Time
 from mta.monoids.base import Monoid
 from mta.slicing.batches import plain_rows
 from mta.slicing.queries import checked_queries
-from mta.slicing.settings import Settings
-from mta.slicing.window_manager import Result, Timed, when
-from mta.slicing.windows import Time, Window
+from mta.slicing.settings import checked_lateness
+from mta.slicing.window_manager import Result, TimedResult, result_order
+from mta.slicing.windows import Window
 
 
 class Rival(ABC):
@@ -29,7 +30,7 @@ class Rival(ABC):
     ) -> None:
         self.monoid = monoid
         self.kinds = {name: query.kind for name, query in checked_queries(queries).items()}
-        self.lateness = Settings.checked(lateness, None, False, False, None, None).lateness
+        self.lateness = checked_lateness(lateness)
         self.late_dropped = 0
         self._time: Time = -math.inf
         self._arrivals = 0
@@ -55,14 +56,14 @@ class Rival(ABC):
         time = check_time(time)
         if time < self._time:
             raise OutOfOrderError(f"the watermark {time!r} is before {self._time!r}, the one before it")
-        found = sorted(self._due(time), key=when)
+        found = sorted(self._due(time), key=result_order)
         self._time = time
         return [each.result for each in found]
 
     @abstractmethod
-    def _take(self, time: Time, arrival: int, state: Any) -> bool:
-        """Takes a tuple in, unless it is late for all queries."""
+    def _take(self, time: Time, arrival: int, state: State) -> bool:
+        """Adds a tuple; False if it is late for all queries."""
 
     @abstractmethod
-    def _due(self, time: Time) -> list[Timed]:
-        """What a watermark gives out, in any order."""
+    def _due(self, time: Time) -> list[TimedResult]:
+        """The results that are due at a watermark, in any order."""

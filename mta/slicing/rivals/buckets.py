@@ -1,4 +1,4 @@
-"""Buckets: an aggregate a window, as stream processors keep them."""
+"""Buckets: an aggregate for each window, as stream processors keep them."""
 
 from __future__ import annotations
 
@@ -7,47 +7,49 @@ from bisect import bisect_right, insort
 from heapq import heappop, heappush
 from typing import Any
 
+from mta.core.nodes import fold_states
+from mta.kinds import State, Time
 from mta.monoids.base import Monoid
 from mta.slicing.rivals.base import Rival
-from mta.slicing.slices import folded
-from mta.slicing.window_manager import Result, Timed
-from mta.slicing.windows import EdgeWindow, Session, Span, Time, is_counted
+from mta.slicing.window_manager import Result, TimedResult
+from mta.slicing.windows import EdgeWindow, Session, Span, is_counted
 
 
 class Bucket:
-    """The aggregate of a window, or its tuples where their order matters."""
+    """The aggregate of a window; its tuples where their order matters."""
 
-    __slots__ = ("given", "last", "rows", "stale", "start", "state")
+    __slots__ = ("changed", "emitted", "last", "start", "state", "tuples")
 
     def __init__(self, start: Time) -> None:
         self.start = self.last = start
-        self.state: Any = None
-        self.rows: list[tuple[Time, int, Any]] = []
-        #: whether a result was given of it, and whether it has changed since
-        self.given, self.stale = False, True
+        self.state: State = None
+        #: (time, arrival, state) of each tuple, in order
+        self.tuples: list[tuple[Time, int, State]] = []
+        #: whether a result was emitted, and whether the bucket has changed since then
+        self.emitted, self.changed = False, True
 
-    def add(self, monoid: Monoid, time: Time, arrival: int, state: Any) -> None:
+    def add(self, monoid: Monoid, time: Time, arrival: int, state: State) -> None:
         if not monoid.commutes:
-            insort(self.rows, (time, arrival, state), key=_order)
+            insort(self.tuples, (time, arrival, state), key=_order)
         else:
             self.state = state if self.state is None else monoid.combine(self.state, state)
-        self.stale = True
+        self.changed = True
 
-    def take_in(self, monoid: Monoid, other: Bucket) -> None:
-        """Fuses two sessions."""
+    def absorb(self, monoid: Monoid, other: Bucket) -> None:
+        """Merges the bucket of a later session into this one."""
         self.start, self.last = min(self.start, other.start), max(self.last, other.last)
-        self.given = self.given or other.given
+        self.emitted = self.emitted or other.emitted
         if monoid.commutes:
             self.state = monoid.combine(self.state, other.state)
         else:
-            self.rows = sorted(self.rows + other.rows, key=_order)
+            self.tuples = sorted(self.tuples + other.tuples, key=_order)
 
-    def total(self, monoid: Monoid) -> Any:
-        return self.state if monoid.commutes else folded(monoid, [row[2] for row in self.rows])
+    def aggregate(self, monoid: Monoid) -> Any:
+        return self.state if monoid.commutes else fold_states(monoid, [each[2] for each in self.tuples])
 
 
 class Buckets(Rival):
-    """One bucket a window: a tuple is added to each that holds it. Takes windows by time, and sessions."""
+    """A bucket for each window by time and each session; a tuple is added to all windows that hold it."""
 
     def __init__(self, monoid: Monoid, queries: Any, *, lateness: float = 0) -> None:
         super().__init__(monoid, queries, lateness=lateness)
@@ -56,20 +58,20 @@ class Buckets(Rival):
                 raise ValueError(f"the query {name!r} is {kind!r}, and a tuple does not leave its bucket")
         names = enumerate(self.kinds.items())
         self._fixed = [
-            (place, name, kind, {}, []) for place, (name, kind) in names if isinstance(kind, EdgeWindow)
+            (index, name, kind, {}, []) for index, (name, kind) in names if isinstance(kind, EdgeWindow)
         ]  # type: list[tuple[int, str, EdgeWindow, dict[Span, Bucket], list[Any]]]
         names = enumerate(self.kinds.items())
         self._sessions = [
-            (place, name, kind.gap, [], [-math.inf])
-            for place, (name, kind) in names
+            (index, name, kind.gap, [], [-math.inf])
+            for index, (name, kind) in names
             if isinstance(kind, Session)
         ]  # type: list[tuple[int, str, Time, list[Bucket], list[Time]]]
         self._late: list[tuple[Any, ...]] = []
 
-    def _take(self, time: Time, arrival: int, state: Any) -> bool:
+    def _take(self, time: Time, arrival: int, state: State) -> bool:
         monoid, horizon = self.monoid, self._time - self.lateness
         taken = bool(time >= horizon)
-        for place, name, kind, buckets, ends in self._fixed:
+        for index, name, kind, buckets, ends in self._fixed:
             for span in kind.holding(time):
                 if span[1] <= horizon:
                     continue
@@ -78,8 +80,8 @@ class Buckets(Rival):
                 if bucket is None:
                     bucket = buckets[span] = Bucket(span[0])
                     heappush(ends, (span[1], span[0]))
-                if span[1] <= self._time and not (bucket.given and bucket.stale):
-                    self._late.append((place, name, span, bucket))
+                if span[1] <= self._time and not (bucket.emitted and bucket.changed):
+                    self._late.append((index, name, span, bucket))
                 bucket.add(monoid, time, arrival, state)
         refusing = []
         for query in self._sessions:
@@ -95,7 +97,7 @@ class Buckets(Rival):
                 over[0] = max(over[0], time)
         return taken
 
-    def _join(self, sessions: list[Bucket], gap: Time, time: Time, arrival: int, state: Any) -> None:
+    def _join(self, sessions: list[Bucket], gap: Time, time: Time, arrival: int, state: State) -> None:
         at = bisect_right(sessions, time, key=_start)
         new = Bucket(time)
         new.add(self.monoid, time, arrival, state)
@@ -107,42 +109,42 @@ class Buckets(Rival):
             sessions.insert(at, new)
             at += 1
         if at < len(sessions) and sessions[at].start <= sessions[at - 1].last + gap:
-            sessions[at - 1].take_in(self.monoid, sessions.pop(at))
+            sessions[at - 1].absorb(self.monoid, sessions.pop(at))
 
-    def _due(self, time: Time) -> list[Timed]:
+    def _due(self, time: Time) -> list[TimedResult]:
         horizon = time - self.lateness
-        found: list[Timed] = []
-        for place, name, span, bucket in self._late:
-            if bucket.stale:
-                found.append(self._given(place, name, span, bucket))
+        found: list[TimedResult] = []
+        for index, name, span, bucket in self._late:
+            if bucket.changed:
+                found.append(self._result(index, name, span, bucket))
         self._late = []
-        for place, name, _, buckets, ends in self._fixed:
+        for index, name, _, buckets, ends in self._fixed:
             while ends and ends[0][0] <= time:
                 end, start = heappop(ends)
                 bucket = buckets[start, end]
-                if bucket.stale:
-                    found.append(self._given(place, name, (start, end), bucket))
+                if bucket.changed:
+                    found.append(self._result(index, name, (start, end), bucket))
             for span in [span for span in buckets if span[1] <= horizon]:
                 del buckets[span]
-        for place, name, gap, sessions, over in self._sessions:
+        for index, name, gap, sessions, over in self._sessions:
             found += [
-                self._given(place, name, (bucket.start, bucket.last + gap), bucket)
+                self._result(index, name, (bucket.start, bucket.last + gap), bucket)
                 for bucket in sessions
-                if bucket.stale and bucket.last + gap < time
+                if bucket.changed and bucket.last + gap < time
             ]
             over[0] = max([over[0], *(one.last for one in sessions if one.last + gap < horizon)])
             sessions[:] = [bucket for bucket in sessions if bucket.last + gap >= horizon]
         return found
 
-    def _given(self, place: int, name: str, span: Span, bucket: Bucket) -> Timed:
-        value = self.monoid.lower(bucket.total(self.monoid))
-        result = Result(name, *span, value, bucket.given)
-        bucket.given, bucket.stale = True, False
-        return Timed(span[1], place, result)
+    def _result(self, index: int, name: str, span: Span, bucket: Bucket) -> TimedResult:
+        value = self.monoid.lower(bucket.aggregate(self.monoid))
+        result = Result(name, *span, value, bucket.emitted)
+        bucket.emitted, bucket.changed = True, False
+        return TimedResult(span[1], index, result)
 
 
-def _order(row: tuple[Time, int, Any]) -> tuple[Time, int]:
-    return row[:2]
+def _order(each: tuple[Time, int, State]) -> tuple[Time, int]:
+    return each[:2]
 
 
 def _start(bucket: Bucket) -> Time:

@@ -1,48 +1,48 @@
-"""FlatFAT without slicing: a leaf a tuple, in the order of times, and the tree kept up with each tuple."""
+"""FlatFAT without slicing: a leaf for each tuple, in the order of times; each tuple updates the tree."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from mta.kinds import State, Time
 from mta.monoids.base import Monoid
-from mta.slicing.aggregate_store.memory import Eager
-from mta.slicing.keyed import KeyedStreams
-from mta.slicing.queries import Plan, checked_queries
-from mta.slicing.settings import Settings
+from mta.slicing.aggregate_store import Eager
+from mta.slicing.queries import Plan, Queries
 from mta.slicing.slice_manager import SliceManager
+from mta.slicing.sliced_stream import SlicedStream
+from mta.slicing.slicer import Slicer
 from mta.slicing.slices import Slice
-from mta.slicing.stream import Stream
-from mta.slicing.windows import Time, Window
+from mta.slicing.windows import Window
 
 
 class OneTupleSlices(SliceManager):
-    """A slice for each tuple, and a tree that is written at once."""
+    """A slice for each tuple, which is written to the tree at once."""
 
-    def add(self, stream: Stream, time: Time, state: Any, mark: Any = None) -> None:
-        rows = [(time, stream.arrivals, state, mark)]
-        self.put(stream, Slice(time, time, self.high(stream, time), 1, state, rows))
-        assert isinstance(stream.store, Eager)
-        stream.store.refresh(stream.book)
+    def add(self, stream: SlicedStream, time: Time, state: State, marks: Any = None) -> None:
+        tuples = [(time, stream.arrivals, state, marks)]
+        self.put(stream, Slice(time, time, self.edge(stream, time), 1, state, tuples))
+        assert isinstance(stream.aggregates, Eager)
+        stream.aggregates.write_changed(stream.slices)
 
     def joining(
         self,
-        stream: Stream,  # noqa: ARG002
+        stream: SlicedStream,  # noqa: ARG002
         left: Slice | None,  # noqa: ARG002
-        slices: list[Slice],  # noqa: ARG002
-        place: int,
+        items: list[Slice],  # noqa: ARG002
+        index: int,
         new: Slice,  # noqa: ARG002
     ) -> tuple[int, int]:
-        return place, place
+        return index, index
 
 
 class OneLeafTuples(Eager):
-    """A tree with a leaf for each tuple, also where no query tells them apart."""
+    """A tree with a leaf for each tuple, even where no query tells them apart."""
 
-    joins = False
+    may_merge = False
 
 
-class TupleTree(KeyedStreams):
+class TupleTree(Slicer):
     """Windows over single tuples in a FlatFAT, with leaves inserted in the middle."""
 
     def __init__(
@@ -52,12 +52,12 @@ class TupleTree(KeyedStreams):
         *,
         lateness: float = 0,
     ) -> None:
-        settings = Settings.checked(lateness, None, False, False, None, None)
-        super().__init__(monoid, checked_queries(queries, lateness), settings, "tuple tree")
+        super().__init__(monoid, queries, lateness=lateness, name="tuple tree")
 
-    def _planned(self, queries: Any) -> Plan:
-        plan = super()._planned(queries)
-        return plan._replace(manager=OneTupleSlices(self._monoid, plan.edges, keeps_rows=True, most=1))
+    def _plan_of(self, queries: Queries) -> Plan:
+        plan = super()._plan_of(queries)
+        manager = OneTupleSlices(self._monoid, plan.edges, keeps_tuples=True, max_tuples=1)
+        return plan._replace(manager=manager)
 
-    def _new_store(self) -> Eager:
+    def _new_aggregates(self) -> Eager:
         return OneLeafTuples(self._monoid)

@@ -1,4 +1,4 @@
-"""Which keys a watermark has to look at: those that have got tuples, and those of which something is due."""
+"""Which keys a watermark looks at: those with new tuples, and those of which a window is due."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Any
 
-from mta.slicing.windows import Time
+from mta.kinds import Time
 
 
-class Schedule:
-    """When each key is looked at next: at times too early, never too late, also where a call was interrupted.
+class KeySchedule:
+    """When a watermark looks at each key next: possibly too early, never too late, whatever is interrupted.
 
-    So each entry is made before the one that it makes needless is taken away.
+    So each entry is made before the entry that it replaces is removed.
     """
 
     def __init__(self, keys: Iterable[Any] = ()) -> None:
-        #: keys that the next watermark looks at; is replaced when it has
+        #: keys that the next watermark looks at; the watermark replaces the mapping when it is done
         self.touched: dict[Any, None] = dict.fromkeys(keys)
         #: (time, number of the entry, key), a heap
         self._entries: list[tuple[Time, int, Any]] = []
-        #: the earliest entry of each key
+        #: the time of the earliest entry of each key
         self._next: dict[Any, Time] = {}
         self._count = 0
 
     def due(self, watermark: Time) -> dict[Any, None]:
-        """The keys to look at."""
+        """The keys that a watermark looks at: O(log n) steps for each key whose time has come."""
         entries = self._entries
         while entries and entries[0][0] <= watermark:
             time, _, key = entries[0]
@@ -37,7 +37,7 @@ class Schedule:
         return self.touched
 
     def wake(self, key: Any, time: Time) -> None:
-        """Has a key looked at by the first watermark at a time or after it."""
+        """Makes the first watermark at or after a time look at a key."""
         if time < self._next.get(key, math.inf):
             self._count += 1
             heappush(self._entries, (time, self._count, key))

@@ -1,4 +1,4 @@
-"""Tuples held back until none can be late any more, and then any algorithm for streams in order."""
+"""A buffer holds tuples back until none can be late; behind it is any algorithm for streams in order."""
 
 from __future__ import annotations
 
@@ -10,53 +10,54 @@ from heapq import heappop, heappush
 from typing import Any
 
 from mta.baselines import DABA, BaseIntervals
+from mta.kinds import State, Time
 from mta.monoids.base import Monoid
 from mta.slicing.rivals.base import Rival
-from mta.slicing.window_manager import Result, Timed
-from mta.slicing.windows import EdgeWindow, Session, Sliding, Time, Window, is_counted
+from mta.slicing.window_manager import Result, TimedResult
+from mta.slicing.windows import EdgeWindow, Session, Sliding, Window, is_counted
 
 
-class Held(Rival):
-    """A buffer before an algorithm: results come when they are final, `lateness` after a Slicer's."""
+class Buffered(Rival):
+    """A buffer before an algorithm: results come when they are final, `lateness` later than a Slicer's."""
 
     def __init__(self, monoid: Monoid, queries: Any, *, lateness: float = 0) -> None:
         super().__init__(monoid, queries, lateness=lateness)
         for name, kind in self.kinds.items():
             if is_counted(kind) or not isinstance(kind, (Sliding, Session)):
                 raise ValueError(f"the query {name!r} is {kind!r}; this takes Tumbling, Sliding and Session")
-        self._held: list[tuple[Time, int, Any]] = []
-        #: how far each query is: where its next window may begin or end
-        self._at: dict[str, Time] = dict.fromkeys(self.kinds, -math.inf)
+        self._buffer: list[tuple[Time, int, Any]] = []
+        #: the time up to which the windows of each query were looked at
+        self._seen_until: dict[str, Time] = dict.fromkeys(self.kinds, -math.inf)
 
-    def _take(self, time: Time, arrival: int, state: Any) -> bool:
-        # what the algorithm has taken in can have none before it
+    def _take(self, time: Time, arrival: int, state: State) -> bool:
+        # the algorithm cannot insert a tuple before those that it has
         if time < self._time - self.lateness:
             return False
-        heappush(self._held, (time, arrival, state))
+        heappush(self._buffer, (time, arrival, state))
         return True
 
-    def _due(self, time: Time) -> list[Timed]:
+    def _due(self, time: Time) -> list[TimedResult]:
         horizon = time - self.lateness
         ready = []
-        while self._held and self._held[0][0] < horizon:
-            ready.append(heappop(self._held))
-        found: list[Timed] = []
-        for place, (name, kind) in enumerate(self.kinds.items()):
+        while self._buffer and self._buffer[0][0] < horizon:
+            ready.append(heappop(self._buffer))
+        found: list[TimedResult] = []
+        for index, (name, kind) in enumerate(self.kinds.items()):
             for start, end, state in self._finished(name, kind, ready, horizon):
-                found.append(Timed(end, place, Result(name, start, end, self.monoid.lower(state))))
-        self._forget(horizon)
+                found.append(TimedResult(end, index, Result(name, start, end, self.monoid.lower(state))))
+        self._evict(horizon)
         return found
 
     @abstractmethod
     def _finished(self, name: str, kind: Window, ready: list[Any], horizon: Time) -> Iterator[Any]:
-        """The windows of a query that end by the horizon, after tuples that are ready have come."""
+        """Start, end and state of the windows that end by the horizon; `ready` has the new tuples."""
 
-    def _forget(self, horizon: Time) -> None:
-        """Lets go of what no query needs."""
+    def _evict(self, horizon: Time) -> None:
+        """Drops what no query needs."""
 
 
-class HeldDABA(Held):
-    """A DABA of its own for each query."""
+class HeldDABA(Buffered):
+    """A DABA for each query."""
 
     def __init__(self, monoid: Monoid, queries: Any, *, lateness: float = 0) -> None:
         super().__init__(monoid, queries, lateness=lateness)
@@ -66,11 +67,11 @@ class HeldDABA(Held):
         window = self._windows[name]
         if isinstance(kind, Session):
             for time, _, state in ready:
-                if len(window) and time > window.youngest + kind.gap:
+                if window.youngest is not None and time > window.youngest + kind.gap:
                     yield window.oldest, window.youngest + kind.gap, window.query()
                     window.evict(len(window))
                 window.insert(state, time)
-            if len(window) and window.youngest + kind.gap < horizon:
+            if window.youngest is not None and window.youngest + kind.gap < horizon:
                 yield window.oldest, window.youngest + kind.gap, window.query()
                 window.evict(len(window))
             return
@@ -81,43 +82,44 @@ class HeldDABA(Held):
         yield from self._ended(name, kind, window, horizon)
 
     def _ended(self, name: str, kind: EdgeWindow, window: DABA, until: Time) -> Iterator[Any]:
-        """The windows that end by a time, of which all tuples are in."""
-        while len(window):
-            at = max(self._at[name], window.oldest)
+        """The windows that end by a time; all their tuples have come."""
+        while window.oldest is not None:
+            at = max(self._seen_until[name], window.oldest)
             edge = kind.edge_after(at)
             if edge is None or edge > until:
                 return
             for start, end in kind.ending(at, edge):
-                while len(window) and window.oldest < start:
+                while window.oldest is not None and window.oldest < start:
                     window.evict()
                 if len(window):
                     yield start, end, window.query()
-            self._at[name] = edge
+            self._seen_until[name] = edge
 
 
-class HeldIntervals(Held):
-    """One B-Int for all queries, which registers the longest and looks up the others in it."""
+class HeldIntervals(Buffered):
+    """One B-Int for all queries: it holds the tuples of the longest window and looks up the others."""
 
     def __init__(self, monoid: Monoid, queries: Any, *, lateness: float = 0) -> None:
         super().__init__(monoid, queries, lateness=lateness)
         self._intervals = BaseIntervals(_Unlowered(monoid))
         self._times: list[Time] = []
-        self._taken: list[Any] = []
-        #: of each query of sessions, the time from which on they are not given
+        #: the tuples that the last query brought in
+        self._inserted: list[Any] = []
+        #: the time from which the sessions of each query were not emitted
         self._open: dict[str, Time] = dict.fromkeys(self.kinds, -math.inf)
 
     def _finished(self, name: str, kind: Window, ready: list[Any], horizon: Time) -> Iterator[Any]:
-        if self._taken is not ready:
+        if self._inserted is not ready:
             for time, _, state in ready:
                 self._intervals.insert(state, time)
                 self._times.append(time)
-            self._taken = ready
+            self._inserted = ready
         if isinstance(kind, Session):
             yield from self._sessions(name, kind.gap, horizon)
             return
         assert isinstance(kind, EdgeWindow)
         times = self._times
-        at = self._at[name]
+        at = self._seen_until[name]
         if at == -math.inf and times:
             at = kind.reach(times[0])
         while times and at < horizon:
@@ -126,14 +128,14 @@ class HeldIntervals(Held):
                 break
             for start, end in kind.ending(at, edge):
                 yield from self._lookup(start, end, end)
-            place = bisect_left(times, kind.reach(edge))
-            # where the windows that hold the edge have no tuple before it, the next tuple's begin
-            at = edge if place < len(times) and times[place] < edge else self._skip(kind, edge)
-        self._at[name] = at
+            index = bisect_left(times, kind.reach(edge))
+            # skip to the windows of the next tuple if those that hold the edge have no tuple before it
+            at = edge if index < len(times) and times[index] < edge else self._skip(kind, edge)
+        self._seen_until[name] = at
 
     def _skip(self, kind: EdgeWindow, edge: Time) -> Time:
-        place = bisect_left(self._times, edge)
-        return max(edge, kind.reach(self._times[place])) if place < len(self._times) else edge
+        index = bisect_left(self._times, edge)
+        return max(edge, kind.reach(self._times[index])) if index < len(self._times) else edge
 
     def _lookup(self, start: Time, stop: Time, end: Time) -> Iterator[Any]:
         first, last = bisect_left(self._times, start), bisect_left(self._times, stop)
@@ -143,14 +145,14 @@ class HeldIntervals(Held):
     def _sessions(self, name: str, gap: Time, horizon: Time) -> Iterator[Any]:
         times = self._times
         first = bisect_left(times, self._open[name])
-        for place in range(first, len(times)):
-            ended = times[place] + gap
-            if ended < horizon if place + 1 == len(times) else times[place + 1] > ended:
-                yield times[first], ended, self._intervals.lookup(first, place + 1)
-                first = place + 1
+        for index in range(first, len(times)):
+            ended = times[index] + gap
+            if ended < horizon if index + 1 == len(times) else times[index + 1] > ended:
+                yield times[first], ended, self._intervals.lookup(first, index + 1)
+                first = index + 1
         self._open[name] = times[first] if first < len(times) else horizon
 
-    def _forget(self, horizon: Time) -> None:
+    def _evict(self, horizon: Time) -> None:
         needed = horizon
         for name, kind in self.kinds.items():
             reach = self._open[name] if isinstance(kind, Session) else kind.reach(horizon)  # type: ignore[attr-defined]
@@ -161,7 +163,7 @@ class HeldIntervals(Held):
 
 
 class _Unlowered(Monoid):
-    """A monoid of states: what a rival inserts is lifted, and what it asks for is not lowered."""
+    """A monoid of states: rivals insert states that are lifted, and get states that are not lowered."""
 
     def __init__(self, inner: Monoid) -> None:
         self.identity = inner.identity
@@ -170,5 +172,5 @@ class _Unlowered(Monoid):
     def lift(self, value: Any) -> Any:
         return value
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         raise NotImplementedError

@@ -1,7 +1,7 @@
-"""For which queries a tuple is late: those of which all windows that it belongs to are over.
+"""For which queries a tuple is late: those for which all windows that the tuple belongs to are over.
 
-A window is over once the watermark is `lateness` behind its end: it is neither given again nor changed.
-A tuple that is late for all queries is left out. One that is late for some only counts for the others.
+A window is over once the watermark is `lateness` behind its end: it is neither emitted again nor changed. A
+tuple that is late for all queries is left out. A tuple that is late for some queries counts for the others.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from mta.kinds import Time
 from mta.slicing.progress.content import ContentProgress
 from mta.slicing.progress.counts import CountProgress
 from mta.slicing.progress.sessions import SessionProgress
-from mta.slicing.stream import Stream
+from mta.slicing.sliced_stream import SlicedStream
 from mta.slicing.stream_slicer import Query
-from mta.slicing.windows import EdgeWindow, Session, Time, is_counted
+from mta.slicing.windows import EdgeWindow, Session, is_counted
 
 
 class Late(NamedTuple):
@@ -24,62 +25,63 @@ class Late(NamedTuple):
 
     value: Any
     time: Any
-    #: the names of the queries for which it does not count: of all, or others have taken it
+    #: the names of the queries for which it is late; the others count it
     queries: tuple[str, ...]
-    #: of which key it is, where the stream is taken apart by one
+    #: the key of the tuple; None without keys
     key: Any = None
 
 
 class Refusal(NamedTuple):
-    """A tuple that is late for one query, and is kept for others: which it is of some, and when it was."""
+    """A tuple that is late for one query and that other queries take: its row in the batch, and its time."""
 
-    place: int
+    row: int
     query: str
     time: Time
 
 
 class Verdict(NamedTuple):
-    """What becomes of some tuples."""
+    """What is decided about some tuples."""
 
+    #: for each tuple, whether some query takes it
     kept: list[bool]
-    #: in the order in which the tuples come
+    #: in the order of the tuples
     refused: list[Refusal]
-    #: for which queries each is late, where that is asked for
+    #: for each tuple, the queries for which it is late; empty where the names were not asked for
     queries: list[tuple[str, ...]]
 
 
 class Gate:
-    """Tells for which queries a tuple is late, at one watermark."""
+    """Decides for which queries a tuple is late, at one watermark."""
 
     def __init__(
         self, queries: Mapping[str, Query], watermark: Time, lateness: Time, stored: Time | None = None
     ) -> None:
-        """`stored` is the time before which slices may be in a store, as of before; None without one."""
+        """`stored` is the time before which a store may have slices already; None without a store."""
         self._queries, self._watermark = queries, watermark
         allowed = [query.lateness for query in queries.values()] or [lateness]
-        #: tuples before this time are late, whatever windows hold them: slices in a store do not change
+        #: tuples before this time are late for all queries: slices in a store do not change
         self.floor: Time = -math.inf
         if stored is not None or watermark == math.inf or not queries:
             self.floor = max(watermark - max(allowed), -math.inf if stored is None else stored)
         #: tuples from this time on are late for no query
         self.open_from: Time = max(watermark - min(allowed), self.floor)
 
-    def judge(self, stream: Stream | None, times: list[Time], named: bool = False) -> Verdict:
-        """What becomes of tuples of one stream, in the order in which they come."""
+    def judge(self, stream: SlicedStream | None, times: list[Time], named: bool = False) -> Verdict:
+        """The verdict on tuples of one stream, at the times in the order in which they come."""
         everyone = tuple(self._queries)
-        # what is judged behind others is no rule for what comes later, as the call may fail yet
+        # a verdict on one tuple of several is not cached as a rule for later calls: this call may still fail
         alone = len(times) == 1
         if stream is not None and alone:
             (time,) = times
-            late_upto, taken_from = stream.judged
-            if time <= late_upto and time < self._edges_from:
+            late_until, taken_from = stream.known_verdicts
+            if time <= late_until and time < self._edges_from:
                 return Verdict([False], [], [everyone if named else ()])
             if time >= taken_from and time >= self.floor:
-                stream.judged = -math.inf, taken_from
+                stream.known_verdicts = -math.inf, taken_from
                 return Verdict([True], [], [self._late_for(time, []) if named else ()])
-        gates = self._gates(stream)
+        gates = self._query_gates(stream)
         verdict = Verdict([], [], [])
-        for place, time in enumerate(times):
+        for row, time in enumerate(times):
             if time < self.floor:
                 verdict.kept.append(False)
                 verdict.queries.append(everyone)
@@ -92,23 +94,23 @@ class Gate:
                         gate.take(time)
                     else:
                         gate.refuse(time)
-                        verdict.refused.append(Refusal(place, gate.name, time))
+                        verdict.refused.append(Refusal(row, gate.name, time))
             verdict.kept.append(kept)
             verdict.queries.append(self._late_for(time, refusing) if named else ())
             if stream is not None and gates:
-                # a tuple that is kept may have earlier ones join its session
-                late_upto, taken_from = stream.judged
-                late_upto = -math.inf if kept else max(late_upto, time) if alone else late_upto
+                # earlier tuples may join the session of a tuple that is kept
+                late_until, taken_from = stream.known_verdicts
+                late_until = -math.inf if kept else max(late_until, time) if alone else late_until
                 if alone and not refusing:
                     taken_from = min(taken_from, time)
-                stream.judged = late_upto, taken_from
+                stream.known_verdicts = late_until, taken_from
         return verdict
 
     @cached_property
     def _edges(self) -> dict[str, Time]:
-        """Of each query of windows with known edges the start of the oldest that is not over.
+        """For each query of windows with known edges, the start of the oldest window that is not over.
 
-        One is left out where numbers do not tell its windows apart at so great a horizon.
+        A query is left out where its windows cannot be told apart at so great a horizon.
         """
         found = {}
         for name, (kind, since, lateness) in self._queries.items():
@@ -129,26 +131,26 @@ class Gate:
     def _others(self) -> dict[str, Query]:
         return {name: query for name, query in self._queries.items() if name not in self._edges}
 
-    def _gates(self, stream: Stream | None) -> list[_One]:
-        gates: list[_One] = []
+    def _query_gates(self, stream: SlicedStream | None) -> list[_QueryGate]:
+        gates: list[_QueryGate] = []
         for name, (kind, since, lateness) in self._others.items():
             horizon = self._watermark - lateness
             if isinstance(kind, Session):
-                gates.append(_Sessions(name, kind, since, horizon, stream))
+                gates.append(_SessionGate(name, kind, since, horizon, stream))
             elif isinstance(kind, EdgeWindow) and not is_counted(kind):
-                gates.append(_Edges(name, kind, since, horizon))
+                gates.append(_EdgeGate(name, kind, since, horizon))
             else:
-                gates.append(_Tuples(name, since, horizon, stream))
+                gates.append(_TupleGate(name, since, horizon, stream))
         return gates
 
-    def _late_for(self, time: Time, refusing: list[_One]) -> tuple[str, ...]:
+    def _late_for(self, time: Time, refusing: list[_QueryGate]) -> tuple[str, ...]:
         late = {gate.name for gate in refusing}
         late.update(name for name, start in self._edges.items() if time < start)
         return tuple(name for name in self._queries if name in late)
 
 
-class _One:
-    """What one query takes, tuple by tuple."""
+class _QueryGate:
+    """Which tuples one query takes, tuple by tuple."""
 
     name: str
 
@@ -156,14 +158,14 @@ class _One:
         raise NotImplementedError
 
     def take(self, time: Time) -> None:
-        """Tells that the tuple of a time counts for it."""
+        """Notes that the query takes a tuple at a time."""
 
     def refuse(self, time: Time) -> None:
-        """Tells that the tuple of a time came too late for it, and counts for others."""
+        """Notes that a tuple at a time is late for the query, and that other queries take it."""
 
 
-class _Edges(_One):
-    """What a query of windows with known edges takes, where it is not known which is the oldest."""
+class _EdgeGate(_QueryGate):
+    """A query of windows with known edges, whose oldest window that is not over is not known."""
 
     def __init__(self, name: str, kind: EdgeWindow, since: Time, horizon: Time) -> None:
         self.name, self._kind, self._since, self._horizon = name, kind, since, horizon
@@ -174,19 +176,22 @@ class _Edges(_One):
         return bool(time < self._since or self._kind.last_end(time) <= self._horizon)
 
 
-class _Sessions(_One):
-    """What a query of sessions takes: a session of one tuple that is not over, and what joins an open one.
+class _SessionGate(_QueryGate):
+    """A query of sessions takes tuples whose session alone is not over, and tuples that join an open session.
 
-    All tuples after those that are over are in open sessions, of which the oldest one begins at `_oldest`.
+    All tuples behind the sessions that are over are in open sessions; the first of them is at `_oldest`.
     """
 
-    def __init__(self, name: str, kind: Session, since: Time, horizon: Time, stream: Stream | None) -> None:
+    def __init__(
+        self, name: str, kind: Session, since: Time, horizon: Time, stream: SlicedStream | None
+    ) -> None:
         self.name, self._gap, self._since, self._horizon = name, kind.gap, since, horizon
-        self._over, self._oldest = -math.inf, math.inf
+        self._over: Time = -math.inf
+        self._oldest: Time = math.inf
         if stream is not None:
             progress = stream.progress[name]
             assert isinstance(progress, SessionProgress)
-            self._over, self._oldest = progress.final, progress.oldest(stream)
+            self._over, self._oldest = progress.final_until, progress.oldest(stream)
 
     def is_late(self, time: Time) -> bool:
         if time <= self._over or time < min(self._since, self._horizon):
@@ -201,10 +206,10 @@ class _Sessions(_One):
         self._over = max(self._over, time)
 
 
-class _Tuples(_One):
-    """What a query of windows of so many tuples, or by content, takes: what is behind those that are over."""
+class _TupleGate(_QueryGate):
+    """A query of windows by count or by content takes tuples behind the windows that are over."""
 
-    def __init__(self, name: str, since: Time, horizon: Time, stream: Stream | None) -> None:
+    def __init__(self, name: str, since: Time, horizon: Time, stream: SlicedStream | None) -> None:
         self.name, self._open_from = name, min(since, horizon)
         if stream is None:
             return

@@ -1,1 +1,0 @@
-"""The paper's aggregate stores: lazy and eager in memory, and slices paged out to a store."""
