@@ -6,7 +6,7 @@ import os
 import socket
 from functools import cache
 
-from stores.foreign import ignoring, of_the_system
+from stores.os_errors import ignoring, of_the_system
 
 #: A process that is over, though it is still listed, is in one of these states.
 _OVER = "ZX"

@@ -17,7 +17,7 @@ from couchbase.exceptions import (
 
 from stores.couchbase.connection import Connector
 from stores.couchbase.documents import Documents
-from stores.couchbase.errors import CouchbaseFailures, passes
+from stores.couchbase.failures import CouchbaseFailures, passes
 from stores.couchbase.settings import Settings
 from stores.errors import StoreError
 from stores.patience import Budget, Patient

@@ -17,8 +17,8 @@ from couchbase.options import ClusterOptions, ClusterTimeoutOptions
 from couchbase.result import MutationResult
 from couchbase.transcoder import RawBinaryTranscoder
 
-from stores.couchbase.errors import NoConnection, passes, reason
-from stores.couchbase.obstacles import obstacles
+from stores.couchbase.diagnosis import obstacles
+from stores.couchbase.failures import NoConnection, passes, reason
 from stores.couchbase.settings import Settings
 from stores.patience import SHORTEST_TRY, Budget
 

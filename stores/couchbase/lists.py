@@ -21,10 +21,10 @@ from couchbase.exceptions import (
 )
 
 from stores.couchbase.client import CHUNK_KEYS, FIRST_GET_KEYS, Client, chunks
+from stores.couchbase.document_names import LIST
 from stores.couchbase.documents import Documents
-from stores.couchbase.errors import too_big
-from stores.couchbase.keys import LIST
-from stores.couchbase.lines import (
+from stores.couchbase.failures import too_big
+from stores.couchbase.list_lines import (
     SHARDS,
     documents_of,
     encode_lines,

@@ -9,8 +9,8 @@ from couchbase.exceptions import CouchbaseException, FeatureUnavailableException
 from couchbase.mutation_state import MutationState
 
 from stores.couchbase.client import Client
+from stores.couchbase.document_names import PAGE
 from stores.couchbase.documents import Documents
-from stores.couchbase.keys import PAGE
 
 SCAN_SECONDS = 75.0
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from couchbase.durability import DurabilityLevel, ServerDurability
 
 from stores import patience
-from stores.couchbase.obstacles import HOST
+from stores.couchbase.diagnosis import HOST
 from stores.errors import StoreConfigError
 from stores.urls import parse_number, split_url, within
 

@@ -7,8 +7,8 @@ from itertools import chain
 from typing import Any, ClassVar
 
 from stores.base import Store, Token, new_token
-from stores.couchbase import keys
-from stores.couchbase.big import BigValues
+from stores.couchbase import document_names
+from stores.couchbase.big_values import BigValues
 from stores.couchbase.client import Client
 from stores.couchbase.lists import Lists
 from stores.couchbase.settings import OPTIONS, read_settings
@@ -50,7 +50,7 @@ class CouchbaseStore(Store):
 
     def _put_many(self, items: list[tuple[str, bytes]]) -> None:
         values = dict(items)
-        documents = {key: keys.page(key) for key in values}
+        documents = {key: document_names.page(key) for key in values}
         big = {key: value for key, value in values.items() if len(value) > DOCUMENT_BYTES}
         self._big.check(big)
         pages = {document: values[key] for key, document in documents.items() if key not in big}
@@ -62,14 +62,14 @@ class CouchbaseStore(Store):
             self._big.put("put_many", key, value)
 
     def _get_many(self, wanted: list[str]) -> list[bytes | None]:
-        documents = [keys.page(key) for key in wanted]
+        documents = [document_names.page(key) for key in wanted]
         found = self._client.get("get_many", documents)
         absent = [key for key, document in zip(wanted, documents, strict=True) if found[document] is None]
         big = self._big.get("get_many", absent)
         return [big.get(key, found[document]) for key, document in zip(wanted, documents, strict=True)]
 
     def _delete_many(self, unwanted: list[str]) -> None:
-        documents = [keys.page(key) for key in unwanted]
+        documents = [document_names.page(key) for key in unwanted]
         self._big.remove("delete_many", unwanted)  # first, so that a page never uncovers an older value
         self._client.remove("delete_many", documents)
 
@@ -77,27 +77,28 @@ class CouchbaseStore(Store):
         if "\0" in prefix:
             return
         for document in chain.from_iterable(
-            self._lists.find("list_keys", kind + prefix) for kind in (keys.PAGE, keys.HEAD)
+            self._lists.find("list_keys", kind + prefix)
+            for kind in (document_names.PAGE, document_names.HEAD)
         ):
-            key = keys.key_of(document)
+            key = document_names.key_of(document)
             if key is not None:
                 yield key
 
     # Roots: a document that starts with its token
 
     def _read_root(self, name: str) -> tuple[bytes, Token] | None:
-        found = self._client.call("read_root", lambda server: server.get(keys.root(name)))
+        found = self._client.call("read_root", lambda server: server.get(document_names.root(name)))
         return None if found is None else (found[0][TOKEN_BYTES:], found[0][:TOKEN_BYTES])
 
     def _read_roots(self, names: list[str]) -> list[tuple[bytes, Token] | None]:
-        documents = [keys.root(name) for name in names]
+        documents = [document_names.root(name) for name in names]
         found = self._client.get("read_roots", documents)
         roots = [found.get(document) for document in documents]
         return [None if root is None else (root[TOKEN_BYTES:], root[:TOKEN_BYTES]) for root in roots]
 
     def _swap_root(self, name: str, data: bytes, expected_token: Token | None) -> Token:
         """A write whose reply was lost is read back: the token tells whether it was done."""
-        document, token = keys.root(name), new_token()
+        document, token = document_names.root(name), new_token()
         if TOKEN_BYTES + len(data) > DOCUMENT_BYTES:
             raise StoreError(
                 f"the root {name!r} takes {TOKEN_BYTES + len(data)} bytes, and Couchbase ends documents at "
@@ -123,12 +124,12 @@ class CouchbaseStore(Store):
             same = current is None or current[:TOKEN_BYTES] == expected_token
             return same, None if same else current
 
-        if not self._client.edit("delete_root", keys.root(name), deleted):
+        if not self._client.edit("delete_root", document_names.root(name), deleted):
             raise Conflict(name)
 
     def _list_roots(self, prefix: str) -> Iterator[str]:
-        for document in self._lists.find("list_roots", keys.ROOT + escape_name(prefix)):
-            name = keys.name_of(document)
+        for document in self._lists.find("list_roots", document_names.ROOT + escape_name(prefix)):
+            name = document_names.name_of(document)
             if name is not None:
                 yield name
 

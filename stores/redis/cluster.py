@@ -11,7 +11,7 @@ from redis.crc import key_slot
 from redis.exceptions import AskError, AuthenticationError, ClusterDownError, MovedError
 
 from stores.patience import CHANCE, Budget
-from stores.redis.line import Command, Settings
+from stores.redis.connection import Command, Settings
 from stores.redis.routes import UNREACHABLE, Address, Check, checked, share
 from stores.redis.server import Server
 

@@ -9,7 +9,7 @@ import redis
 from redis.exceptions import ResponseError
 
 from stores.patience import Budget
-from stores.redis.line import Command, Settings
+from stores.redis.connection import Command, Settings
 from stores.redis.server import Server
 
 Address = tuple[str, int]

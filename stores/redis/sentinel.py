@@ -10,7 +10,7 @@ from redis.exceptions import AuthenticationError
 
 from stores.errors import StoreConfigError
 from stores.patience import Budget
-from stores.redis.line import Settings
+from stores.redis.connection import Settings
 from stores.redis.routes import UNREACHABLE, Address, OneServer, checked, share
 from stores.redis.server import Server
 

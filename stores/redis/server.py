@@ -13,7 +13,7 @@ import redis
 from redis.exceptions import ResponseError
 
 from stores.patience import Budget
-from stores.redis.line import Command, Line, Settings
+from stores.redis.connection import Command, Line, Settings
 
 #: A connection that was idle for longer is asked whether the server at its end is still the same.
 FRESH = 1.0

@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 from stores.base import Store, Token, new_token
 from stores.errors import Conflict, StoreChanged, StoreConfigError
 from stores.patience import Budget, Patience
-from stores.redis.calls import Calls
-from stores.redis.keys import Keys
-from stores.redis.line import Command
-from stores.redis.places import read_place
+from stores.redis.client import Calls
+from stores.redis.connection import Command
+from stores.redis.key_names import Keys
+from stores.redis.location import read_place
 from stores.redis.routes import Route
-from stores.redis.setup import OPTIONS, Setup
+from stores.redis.settings import OPTIONS, Setup
 
 PUT_CHUNK_BYTES = 8 << 20
 GET_CHUNK_KEYS = 8  # redis-py's parser slows down on replies of many megabytes

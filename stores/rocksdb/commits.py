@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from stores.errors import StoreError
-from stores.foreign import ignoring, of_the_system
+from stores.os_errors import ignoring, of_the_system
 from stores.rocksdb.layout import COMMITS, ROOT, scan
 
 MARK = "COMMITS"

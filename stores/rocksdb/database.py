@@ -10,10 +10,10 @@ from typing import Any
 import rocksdict
 
 from stores.errors import StoreError
-from stores.foreign import ignoring
+from stores.os_errors import ignoring
 from stores.rocksdb.commits import Change, Commits
 from stores.rocksdb.directory import LOCK, file_at, open_directory
-from stores.rocksdb.engine import of_the_engine
+from stores.rocksdb.engine_errors import of_the_engine
 from stores.rocksdb.layout import COMMITS, PAGE, scan
 
 #: Pages go through the log where roots are swapped at least this often, in bytes of pages. The log costs more

@@ -18,11 +18,11 @@ from typing import Any
 import rocksdict
 
 from stores.errors import StoreConfigError, StoreError
-from stores.foreign import ignoring, of_the_system
+from stores.os_errors import ignoring, of_the_system
 from stores.rocksdb.commits import MARK, Commits, Mark, damaged, digest_of_roots, read_mark
-from stores.rocksdb.engine import of_the_engine
+from stores.rocksdb.engine_errors import of_the_engine
+from stores.rocksdb.engine_options import settings
 from stores.rocksdb.layout import COMMITS
-from stores.rocksdb.settings import settings
 
 #: Files without which nothing that was stored can be read. A first opening that died has made none of them.
 _OF_A_DATABASE = re.compile(rf"CURRENT|{MARK}|\d+\.(sst|blob|log)")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from stores.rocksdb.database import Database
 from stores.rocksdb.directory import file_at
-from stores.rocksdb.engine import of_a_directory
+from stores.rocksdb.engine_errors import of_a_directory
 
 
 class Forked(Exception):

@@ -18,7 +18,7 @@ from stores.names import check_key, check_name, page_key
 from stores.patience import Budget, Patience, Patient
 from stores.rocksdb.database import Database
 from stores.rocksdb.directory import InUse
-from stores.rocksdb.engine import of_a_directory
+from stores.rocksdb.engine_errors import of_a_directory
 from stores.rocksdb.layout import PAGE, ROOT, scan
 from stores.rocksdb.sharing import Forked, enter, leave
 from stores.urls import parse_bool, parse_number, split_url, within

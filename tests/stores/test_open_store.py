@@ -21,7 +21,7 @@ from stores import (
 )
 from stores.names import escape_name, unescape_name
 from stores.redis import RedisStore
-from stores.redis.places import read_place
+from stores.redis.location import read_place
 from stores.urls import parse_bool
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)

@@ -17,7 +17,7 @@ from stores import Store, StoreClosed, StoreUnavailable, open_store
 pytest.importorskip("couchbase")
 
 from stores.couchbase.connection import Connection, Connector
-from stores.couchbase.obstacles import obstacles
+from stores.couchbase.diagnosis import obstacles
 from stores.patience import Budget
 
 pytestmark = pytest.mark.couchbase

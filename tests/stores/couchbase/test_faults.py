@@ -23,7 +23,7 @@ import couchbase.exceptions as cb
 from couchbase.options import GetOptions
 from couchbase.transcoder import RawBinaryTranscoder
 
-from stores.couchbase import keys as documents
+from stores.couchbase import document_names as documents
 
 pytestmark = pytest.mark.couchbase
 

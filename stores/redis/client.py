@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 from weakref import WeakSet
 
 from stores.patience import Budget, Patient
-from stores.redis.line import Command
-from stores.redis.replies import RedisFailures
+from stores.redis.connection import Command
+from stores.redis.failures import RedisFailures
 from stores.redis.routes import Check, Route, checked
 from stores.redis.server import Server
-from stores.redis.setup import Setup
+from stores.redis.settings import Setup
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from stores.foreign import of_the_system
+from stores.os_errors import of_the_system
 
 #: How the engine's errors begin, and those of the system end that its package for Python saw first.
 _STATUS = re.compile(

@@ -12,8 +12,8 @@ import redis
 from stores import patience
 from stores.errors import StoreConfigError
 from stores.redis.cluster import Cluster
-from stores.redis.line import Greeting, Settings
-from stores.redis.places import Place
+from stores.redis.connection import Greeting, Settings
+from stores.redis.location import Place
 from stores.redis.routes import OneServer, Route
 from stores.redis.sentinel import Sentinel
 from stores.urls import parse_bool, parse_number, parse_whole, within

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 
-from stores.couchbase import keys
+from stores.couchbase import document_names
 
 MOST_PIECES = 1024
 NONCE_LENGTH = 32
@@ -25,7 +25,7 @@ class Attempt:
     alive: bool
 
     def documents(self) -> list[str]:
-        return [keys.piece(self.nonce, number) for number in range(self.pieces)]
+        return [document_names.piece(self.nonce, number) for number in range(self.pieces)]
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,11 @@ from dataclasses import replace
 
 from couchbase.exceptions import CasMismatchException, DocumentNotFoundException
 
-from stores.couchbase import keys
+from stores.couchbase import document_names
 from stores.couchbase.client import CHUNK_BYTES, Client
 from stores.couchbase.documents import Documents
-from stores.couchbase.heads import MOST_PIECES, NONCE_LENGTH, Attempt, Head, decode_head, encode_head
 from stores.couchbase.lists import Lists
+from stores.couchbase.value_head import MOST_PIECES, NONCE_LENGTH, Attempt, Head, decode_head, encode_head
 from stores.errors import StoreError, StoreUnavailable
 
 PIECE_BYTES = CHUNK_BYTES
@@ -45,26 +45,28 @@ class BigValues:
         attempt = Attempt(
             secrets.token_hex(NONCE_LENGTH // 2), len(pieces), time.time() + LATE_SECONDS, alive=True
         )
-        self._lists.enlist(call, [keys.head(key)])
+        self._lists.enlist(call, [document_names.head(key)])
         self._edit(call, key, lambda head: head.begun(attempt))
         sent = self._client.put(call, dict(zip(attempt.documents(), pieces, strict=True)))
         done = attempt if sent > len(pieces) else replace(attempt, until=0.0)
-        small = self._client.call(call, lambda server: server.get(keys.page(key)))
+        small = self._client.call(call, lambda server: server.get(document_names.page(key)))
         head = self._edit(call, key, lambda head: head.committed(done, len(value)))
-        self._lists.enlist(call, [keys.head(key)])
+        self._lists.enlist(call, [document_names.head(key)])
         if head.value is None or head.value.nonce != attempt.nonce:
             self._client.remove(call, attempt.documents())  # somebody replaced or deleted it already
         elif small is not None:
-            self._client.call(call, lambda server: _remove_if_same(server, keys.page(key), small[1]))
+            self._client.call(
+                call, lambda server: _remove_if_same(server, document_names.page(key), small[1])
+            )
         self._clear(call, key, head)
 
     def get(self, call: str, wanted: Iterable[str]) -> dict[str, bytes | None]:
-        documents = {keys.head(key): key for key in wanted}
+        documents = {document_names.head(key): key for key in wanted}
         found = self._client.get(call, documents)
         return {key: self._read(call, key, found[document]) for document, key in documents.items()}
 
     def remove(self, call: str, unwanted: Iterable[str]) -> None:
-        documents = {keys.head(key): key for key in unwanted}
+        documents = {document_names.head(key): key for key in unwanted}
         found = self._client.get(call, documents)
         for document, data in found.items():
             if data is not None:
@@ -81,7 +83,7 @@ class BigValues:
             value = b"".join(piece or b"" for piece in pieces.values())
             if None not in pieces.values() and len(value) == head.size:
                 return value
-            before, data = data, self._client.get(call, [keys.head(key)])[keys.head(key)]
+            before, data = data, self._client.get(call, [document_names.head(key)])[document_names.head(key)]
             if data == before:
                 return None
         raise StoreUnavailable(
@@ -96,7 +98,7 @@ class BigValues:
             head = change((decode_head(data) if data is not None else None) or Head())
             return head, None if head == Head() else encode_head(head)
 
-        return self._client.edit(call, keys.head(key), changed, **self._client.expiry)
+        return self._client.edit(call, document_names.head(key), changed, **self._client.expiry)
 
     def _clear(self, call: str, key: str, head: Head) -> None:
         """Deletes the pieces that are to go, and then forgets them."""

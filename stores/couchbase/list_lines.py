@@ -9,7 +9,7 @@ import time
 import zlib
 from collections.abc import Iterator
 
-from stores.couchbase.keys import HEAD, LIST, PAGE
+from stores.couchbase.document_names import HEAD, LIST, PAGE
 
 SHARDS = 64
 GROUP = re.compile(r"(mta:[hp]:\{[^{}]+\}:[0-9a-f]{16}:[0-9a-f]{2}:[0-9a-f]{14})[0-9a-f]{2}", re.DOTALL)

@@ -12,7 +12,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import NoPermissionError, ResponseError
 from redis.retry import Retry
 
-from stores.foreign import of_the_system
+from stores.os_errors import of_the_system
 from stores.patience import Budget
 
 Command = tuple[bytes | str | int, ...]
