@@ -1,4 +1,4 @@
-"""What a call says is wrong, told apart from what others raise meanwhile: a handler of a signal, for one."""
+"""Tells errors of the operating system from errors that others raise meanwhile, such as signal handlers."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
-def of_the_system(error: Exception) -> bool:
-    """Whether the operating system said it. A TimeoutError of others has no number."""
+def is_os_error(error: Exception) -> bool:
+    """Whether the operating system raised the error. A TimeoutError that Python code raises has no errno."""
     return isinstance(error, OSError) and error.errno is not None
 
 
 @contextmanager
-def ignoring(said: Callable[[Exception], bool]) -> Iterator[None]:
-    """Leaves out what a call says is wrong, and nothing that others raise."""
+def ignoring(expected: Callable[[Exception], bool]) -> Iterator[None]:
+    """Suppresses the expected errors and no others."""
     try:
         yield
     except Exception as error:
-        if not said(error):
+        if not expected(error):
             raise

@@ -36,7 +36,7 @@ from stores.couchbase.list_lines import (
 )
 from stores.couchbase.scans import Scans
 from stores.errors import StoreError, StoreFull
-from stores.patience import CHANCE, Budget
+from stores.patience import RANDOM, Budget
 
 REFRESH_SECONDS = 900.0
 LEASE_SECONDS = 3600.0
@@ -69,7 +69,7 @@ class Lists:
         wanted = dict.fromkeys(documents)
         appended = self._client.call(call, lambda server: self._append_lines(call, server, wanted))
         for document in appended:
-            if CHANCE.random() * TIDY_EVERY < 1:
+            if RANDOM.random() * TIDY_EVERY < 1:
                 self._tidy(call, document)
 
     def _append_lines(self, call: str, server: Documents, documents: Iterable[str]) -> list[str]:
@@ -133,7 +133,7 @@ class Lists:
             oldest = time.time() - LEASE_SECONDS
             old = [entry for entry, when in entries.items() if when < oldest]
             with suppress(StoreError):
-                for entry in CHANCE.sample(old, min(len(old), TIDY_LINES)):
+                for entry in RANDOM.sample(old, min(len(old), TIDY_LINES)):
                     if budget.left and not self._leads_somewhere(call, entry, budget):
                         gone.add(entry)
             kept = {entry: when for entry, when in entries.items() if entry not in gone}

@@ -10,7 +10,7 @@ import redis
 from redis.crc import key_slot
 from redis.exceptions import AskError, AuthenticationError, ClusterDownError, MovedError
 
-from stores.patience import CHANCE, Budget
+from stores.patience import RANDOM, Budget
 from stores.redis.connection import Command, Settings
 from stores.redis.routes import UNREACHABLE, Address, Check, checked, share
 from stores.redis.server import Server
@@ -143,7 +143,7 @@ class Cluster:
     def _to_ask(self) -> list[Address]:
         with self._lock:
             known = list(dict.fromkeys([*self._servers, *self._seeds]))
-            CHANCE.shuffle(known)
+            RANDOM.shuffle(known)
             first = [self._informed] if self._informed else []
             return list(dict.fromkeys([*first, *known]))
 

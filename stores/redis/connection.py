@@ -12,7 +12,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import NoPermissionError, ResponseError
 from redis.retry import Retry
 
-from stores.os_errors import of_the_system
+from stores.os_errors import is_os_error
 from stores.patience import Budget
 
 Command = tuple[bytes | str | int, ...]
@@ -90,7 +90,7 @@ class Line:
         try:
             return not self._connection.can_read(0)
         except (redis.RedisError, OSError) as error:
-            if isinstance(error, OSError) and not of_the_system(error):
+            if isinstance(error, OSError) and not is_os_error(error):
                 raise
             return False
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from stores.errors import StoreError
-from stores.os_errors import ignoring, of_the_system
+from stores.os_errors import ignoring, is_os_error
 from stores.rocksdb.layout import COMMITS, ROOT, scan
 
 MARK = "COMMITS"
@@ -69,7 +69,7 @@ def read_mark(path: Path) -> int | None:
     try:
         text = path.read_bytes()
     except FileNotFoundError as error:
-        if not of_the_system(error):
+        if not is_os_error(error):
             raise
         return None
     match = _MARK.fullmatch(text)
@@ -91,14 +91,14 @@ class Mark:
         self._file = open(path, "r+b", buffering=0)  # noqa: SIM115
 
     def note(self, commits: int) -> None:
-        with ignoring(of_the_system):  # the commit counts all the same, and the mark may stay behind
+        with ignoring(is_os_error):  # the commit counts all the same, and the mark may stay behind
             os.pwrite(self._file.fileno(), _mark(commits), 0)
 
     def close(self) -> None:
         if self._file.closed:
             return
         try:
-            with ignoring(of_the_system):
+            with ignoring(is_os_error):
                 os.fsync(self._file.fileno())
         finally:
             self._file.close()

@@ -18,7 +18,7 @@ from typing import Any
 import rocksdict
 
 from stores.errors import StoreConfigError, StoreError
-from stores.os_errors import ignoring, of_the_system
+from stores.os_errors import ignoring, is_os_error
 from stores.rocksdb.commits import MARK, Commits, Mark, damaged, digest_of_roots, read_mark
 from stores.rocksdb.engine_errors import of_the_engine
 from stores.rocksdb.engine_options import settings
@@ -47,7 +47,7 @@ def file_at(path: str | Path) -> tuple[int, int] | None:
     try:
         found = os.stat(path)
     except OSError as error:
-        if not of_the_system(error):
+        if not is_os_error(error):
             raise
         return None
     return found.st_dev, found.st_ino
@@ -101,7 +101,7 @@ def _has_database(path: Path) -> bool:
     try:
         return any(_OF_A_DATABASE.fullmatch(name) for name in os.listdir(path))
     except FileNotFoundError as error:
-        if not of_the_system(error):
+        if not is_os_error(error):
             raise
         return False
 
@@ -167,11 +167,11 @@ def _check_free(path: Path) -> None:
         try:
             fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            if not of_the_system(error):
+            if not is_os_error(error):
                 raise
             raise InUse(str(path)) from None
 
 
 def _no_lock(error: Exception) -> bool:
     """Whether there is none, or none for this user."""
-    return of_the_system(error) and isinstance(error, (FileNotFoundError, PermissionError))
+    return is_os_error(error) and isinstance(error, (FileNotFoundError, PermissionError))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from stores.os_errors import of_the_system
+from stores.os_errors import is_os_error
 
 #: How the engine's errors begin, and those of the system end that its package for Python saw first.
 _STATUS = re.compile(
@@ -23,4 +23,4 @@ def of_the_engine(error: Exception) -> bool:
 
 def of_a_directory(error: Exception) -> bool:
     """Whether the engine or the system said it of a directory."""
-    return of_the_engine(error) or of_the_system(error)
+    return of_the_engine(error) or is_os_error(error)
