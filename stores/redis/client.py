@@ -1,4 +1,4 @@
-"""The calls of one store: to whichever servers have the keys, and again until they succeed."""
+"""The client of one store: sends commands to the servers that have their keys, and retries."""
 
 from __future__ import annotations
 
@@ -11,119 +11,119 @@ from weakref import WeakSet
 from stores.patience import Budget, Patient
 from stores.redis.connection import Command
 from stores.redis.failures import RedisFailures
-from stores.redis.routes import Check, Route, checked
+from stores.redis.routes import Check, Route, without_errors
 from stores.redis.server import Server
-from stores.redis.settings import Setup
+from stores.redis.settings import Settings
 
 T = TypeVar("T")
 
 SCAN_COUNT = 1000
 
 
-class Calls:
-    """Connects when it is first needed, and anew in the child of a fork."""
+class Client:
+    """Connects when it is first used, and again in the child of a fork."""
 
-    def __init__(self, setup: Setup, check_open: Callable[[str], None]) -> None:
-        self._setup, self._check_open = setup, check_open
-        self._failures = RedisFailures(setup.url, setup.place.form == "cluster")
-        self._patient = Patient(setup.patience, self._failures, check_open)
-        self._opened: Route | None = None
-        self._opening = threading.Lock()
-        #: how often what was acknowledged may have been lost
-        self.changes = 0
-        _all.add(self)
+    def __init__(self, settings: Settings, check_open: Callable[[str], None]) -> None:
+        self._settings, self._check_open = settings, check_open
+        self._failures = RedisFailures(settings.url, settings.location.topology == "cluster")
+        self._patient = Patient(settings.patience, self._failures, check_open)
+        self._route: Route | None = None
+        self._lock = threading.Lock()
+        #: how often a server was replaced or restarted, and may have lost acknowledged writes
+        self.server_changes = 0
+        _clients.add(self)
 
     def call(self, call: str, action: Callable[[Route, Budget], T]) -> T:
-        """Every action given here may be done twice: a lost reply does not tell whether it was done.
+        """Runs `action` until it succeeds. It must be idempotent: after a lost reply it runs again.
 
-        The budget is that of one part of a call: the next 8 MB or 1,000 keys have another.
+        The budget is for one step of a call: the next 8 MB or 1,000 keys have a budget of their own.
         """
 
         def attempt(budget: Budget) -> T:
-            route = self._route()
+            route = self._connected()
             try:
                 return action(route, budget)
             except self._failures.errors:
-                route.failed()
+                route.servers_may_have_changed()
                 raise
 
         return self._patient.call(call, attempt)
 
-    def run(
+    def execute(
         self, call: str, commands: Sequence[Command], *, replicas: int = 0, check: Check = None
     ) -> list[Any]:
-        """The replies to commands that go together."""
+        """The replies to commands that are sent together."""
         return self.call(
-            call, lambda route, budget: route.run(commands, budget, replicas=replicas, check=check)
+            call, lambda route, budget: route.execute(commands, budget, replicas=replicas, check=check)
         )
 
     def scan(self, call: str, pattern: bytes, kind: str) -> Iterator[list[bytes]]:
-        """The keys of one kind of value.
+        """The keys that match a pattern and have one kind of value.
 
-        Those that move between servers while these are asked are found the second time at the latest.
+        If slots moved between servers meanwhile, all servers are scanned again, to find the keys that moved.
         """
-        layout = self.call(call, lambda route, budget: route.layout(budget))
+        slot_layout = self.call(call, lambda route, budget: route.slot_layout(budget))
         yield from self._scan_once(call, pattern, kind)
-        now = self.call(call, lambda route, budget: route.layout(budget))
-        if now != layout or any("[" in line for line in now):
+        now = self.call(call, lambda route, budget: route.slot_layout(budget))
+        if now != slot_layout or any("[" in line for line in now):
             yield from self._scan_once(call, pattern, kind)
 
     def _scan_once(self, call: str, pattern: bytes, kind: str) -> Iterator[list[bytes]]:
-        """A cursor means nothing to another server: if one is replaced, all are asked again."""
+        """Scans all servers, and begins anew if one is replaced: a cursor means nothing to another server."""
         which: Command = ("MATCH", pattern, "TYPE", kind)
-        changes = None
-        while changes != self.changes:
+        server_changes = None
+        while server_changes != self.server_changes:
             servers = self.call(call, lambda route, budget: route.servers(budget))
-            changes = self.changes
+            server_changes = self.server_changes
             for server in servers:
                 cursor: bytes | None = b"0"
-                while cursor is not None and changes == self.changes:
+                while cursor is not None and server_changes == self.server_changes:
                     self._check_open(call)
-                    cursor, keys = self.call(call, _scanning(server, cursor, which))
+                    cursor, keys = self.call(call, _scan_step(server, cursor, which))
                     if keys:
                         yield keys
 
-    def changed(self) -> None:
-        with self._opening:
-            self.changes += 1
+    def server_changed(self) -> None:
+        with self._lock:
+            self.server_changes += 1
 
     def close(self) -> None:
-        with self._opening:
-            opened, self._opened = self._opened, None
-        if opened is not None:
-            opened.close()
+        with self._lock:
+            route, self._route = self._route, None
+        if route is not None:
+            route.close()
 
-    def forget(self) -> None:
-        """In the child of a fork, which neither connections nor locks survive."""
-        self._opened, self._opening = None, threading.Lock()
-        self.changes += 1
+    def reset_after_fork(self) -> None:
+        """Runs in the child of a fork, in which neither connections nor locks can be used."""
+        self._route, self._lock = None, threading.Lock()
+        self.server_changes += 1
 
-    def _route(self) -> Route:
-        with self._opening:
+    def _connected(self) -> Route:
+        with self._lock:
             self._check_open("connect")
-            if self._opened is None:
-                self._opened = self._setup.route(self.changed)
-            return self._opened
+            if self._route is None:
+                self._route = self._settings.route(self.server_changed)
+            return self._route
 
 
-_all: WeakSet[Calls] = WeakSet()
+_clients: WeakSet[Client] = WeakSet()
 
 
-def _forget_after_fork() -> None:
-    for calls in list(_all):
-        calls.forget()
+def _reset_after_fork() -> None:
+    for calls in list(_clients):
+        calls.reset_after_fork()
 
 
-os.register_at_fork(after_in_child=_forget_after_fork)
+os.register_at_fork(after_in_child=_reset_after_fork)
 
 
-def _scanning(
+def _scan_step(
     server: Server, cursor: bytes, which: Command
 ) -> Callable[[Route, Budget], tuple[bytes | None, list[bytes]]]:
-    """One step of a scan, and the cursor of the next one or None."""
+    """An action that makes one step of a scan: the cursor of the next step or None, and the keys."""
 
     def scan(_: Route, budget: Budget) -> tuple[bytes | None, list[bytes]]:
-        (reply,) = checked(server.run([("SCAN", cursor, *which, "COUNT", SCAN_COUNT)], budget))
+        (reply,) = without_errors(server.execute([("SCAN", cursor, *which, "COUNT", SCAN_COUNT)], budget))
         following, keys = reply
         return (None if following == b"0" else following), keys
 

@@ -1,4 +1,4 @@
-"""What pages and roots are called in Redis, and with that in which slots of a cluster they are."""
+"""The names of pages and roots in Redis, which decide the slots of a cluster that they are in."""
 
 from __future__ import annotations
 
@@ -11,43 +11,46 @@ PAGE = b"mta:page:"
 ROOT = b"mta:root:{"
 
 
-class Keys:
-    """A window and its root have one slot, by its name; with `spread`, its pages have that many others."""
+class KeyNames:
+    """Names for stores with or without `spread`.
+
+    All keys of a window have one slot, by its name. With `spread`, its pages are in that many other slots.
+    """
 
     def __init__(self, spread: int) -> None:
         self.spread = spread if spread > 1 else 0
-        #: stands in the roots of windows whose pages are spread, so that they are not opened in another way
-        self.mark = b"%d" % self.spread if self.spread else b""
+        #: stored in each root, so that no store with another `spread` opens the window
+        self.spread_mark = b"%d" % self.spread if self.spread else b""
         self._prefix = b"mta:spread%d:" % self.spread if self.spread else PAGE
         self._tag_length = len("{00000000}") if self.spread else 0
 
     def page(self, key: str) -> bytes:
-        named = key.encode()
+        encoded = key.encode()
         if not self.spread:
-            return self._prefix + named
-        window = named[: named.find(b"}") + 1] or named
-        slot = b"%d:%b" % (crc32(named) % self.spread, window)
-        return b"%b{%08x}%b" % (self._prefix, crc32(slot), named)
+            return self._prefix + encoded
+        window = encoded[: encoded.find(b"}") + 1] or encoded
+        slot = b"%d:%b" % (crc32(encoded) % self.spread, window)
+        return b"%b{%08x}%b" % (self._prefix, crc32(slot), encoded)
 
-    def key_of(self, page: bytes) -> str | None:
-        """None if nobody could have written it here."""
+    def key_of_page(self, page: bytes) -> str | None:
+        """The key of a page's name, or None if no store with this `spread` gives a page that name."""
         key = stored_key(page[len(self._prefix) + self._tag_length :])
         return key if key is not None and self.page(key) == page else None
 
-    def pages_like(self, prefix: str) -> bytes:
+    def page_pattern(self, prefix: str) -> bytes:
         tag = b"{????????}" if self.spread else b""
-        return self._prefix + tag + _literally(prefix.encode()) + b"*"
+        return self._prefix + tag + _escaped(prefix.encode()) + b"*"
 
     def root(self, name: str) -> bytes:
         return b"%b%b}" % (ROOT, escape_name(name).encode())
 
-    def name_of(self, root: bytes) -> str | None:
+    def name_of_root(self, root: bytes) -> str | None:
         name = stored_name(root[len(ROOT) : -1])
         return name if name is not None and self.root(name) == root else None
 
-    def roots_like(self, prefix: str) -> bytes:
-        return ROOT + _literally(escape_name(prefix).encode()) + b"*"
+    def root_pattern(self, prefix: str) -> bytes:
+        return ROOT + _escaped(escape_name(prefix).encode()) + b"*"
 
 
-def _literally(text: bytes) -> bytes:
+def _escaped(text: bytes) -> bytes:
     return re.sub(rb"([*?\[\]\\])", rb"\\\1", text)
