@@ -1,8 +1,8 @@
-"""Values that are larger than a document may be: a head, and pieces that it names.
+"""Values that are larger than a document may be: a head, and the pieces that it names.
 
-A write begins by naming its pieces in the head, writes them, and makes them the value by a swap of the head.
-Readers see the value before or the one after. Whoever replaces or deletes a value forbids by such a swap that
-what is being written becomes the value, then deletes the pieces, then the head.
+A write names its pieces in the head, writes them, and makes them the value by a swap of the head. Readers see
+either the old value or the new one. To replace or delete a value, a swap of the head first forbids all other
+writes to commit; then the pieces are deleted, and then the head.
 """
 
 from __future__ import annotations
@@ -18,17 +18,24 @@ from couchbase.exceptions import CasMismatchException, DocumentNotFoundException
 from stores.couchbase import document_names
 from stores.couchbase.client import CHUNK_BYTES, Client
 from stores.couchbase.documents import Documents
-from stores.couchbase.lists import Lists
-from stores.couchbase.value_head import MOST_PIECES, NONCE_LENGTH, Attempt, Head, decode_head, encode_head
+from stores.couchbase.lists import DocumentLists
+from stores.couchbase.value_head import (
+    MOST_PIECES,
+    NONCE_LENGTH,
+    ValueHead,
+    ValueWrite,
+    decode_head,
+    encode_head,
+)
 from stores.errors import StoreError, StoreUnavailable
 
 PIECE_BYTES = CHUNK_BYTES
-LATE_SECONDS = 120.0  # how long a network may hold a write before it arrives
+LATE_SECONDS = 120.0  # how late a write may still arrive
 READ_TRIES = 10
 
 
 class BigValues:
-    def __init__(self, client: Client, lists: Lists) -> None:
+    def __init__(self, client: Client, lists: DocumentLists) -> None:
         self._client = client
         self._lists = lists
 
@@ -42,18 +49,18 @@ class BigValues:
 
     def put(self, call: str, key: str, value: bytes) -> None:
         pieces = [value[start : start + PIECE_BYTES] for start in range(0, len(value), PIECE_BYTES)]
-        attempt = Attempt(
-            secrets.token_hex(NONCE_LENGTH // 2), len(pieces), time.time() + LATE_SECONDS, alive=True
+        write = ValueWrite(
+            secrets.token_hex(NONCE_LENGTH // 2), len(pieces), time.time() + LATE_SECONDS, may_commit=True
         )
-        self._lists.enlist(call, [document_names.head(key)])
-        self._edit(call, key, lambda head: head.begun(attempt))
-        sent = self._client.put(call, dict(zip(attempt.documents(), pieces, strict=True)))
-        done = attempt if sent > len(pieces) else replace(attempt, until=0.0)
+        self._lists.add(call, [document_names.head(key)])
+        self._edit(call, key, lambda head: head.begun(write))
+        sent = self._client.put(call, dict(zip(write.documents(), pieces, strict=True)))
+        done = write if sent > len(pieces) else replace(write, may_arrive_until=0.0)
         small = self._client.call(call, lambda server: server.get(document_names.page(key)))
         head = self._edit(call, key, lambda head: head.committed(done, len(value)))
-        self._lists.enlist(call, [document_names.head(key)])
-        if head.value is None or head.value.nonce != attempt.nonce:
-            self._client.remove(call, attempt.documents())  # somebody replaced or deleted it already
+        self._lists.add(call, [document_names.head(key)])
+        if head.value is None or head.value.nonce != write.nonce:
+            self._client.remove(call, write.documents())  # somebody replaced or deleted it already
         elif small is not None:
             self._client.call(
                 call, lambda server: _remove_if_same(server, document_names.page(key), small[1])
@@ -70,10 +77,12 @@ class BigValues:
         found = self._client.get(call, documents)
         for document, data in found.items():
             if data is not None:
-                self._clear(call, documents[document], self._edit(call, documents[document], Head.ended))
+                self._clear(
+                    call, documents[document], self._edit(call, documents[document], ValueHead.deleted)
+                )
 
     def _read(self, call: str, key: str, data: bytes | None) -> bytes | None:
-        """None if pieces are missing. What is no head is given as it is: no reader takes it for a page."""
+        """The value, or None if pieces are missing. Bytes that are no head are returned as they are."""
         for _ in range(READ_TRIES):
             head = None if data is None else decode_head(data)
             if head is None or head.value is None:
@@ -91,20 +100,20 @@ class BigValues:
             "while it was read: try again"
         )
 
-    def _edit(self, call: str, key: str, change: Callable[[Head], Head]) -> Head:
-        """What the head is afterwards. One that names nothing is none."""
+    def _edit(self, call: str, key: str, change: Callable[[ValueHead], ValueHead]) -> ValueHead:
+        """Changes the head, and returns the new one. A head that names nothing is deleted."""
 
-        def changed(data: bytes | None) -> tuple[Head, bytes | None]:
-            head = change((decode_head(data) if data is not None else None) or Head())
-            return head, None if head == Head() else encode_head(head)
+        def changed(data: bytes | None) -> tuple[ValueHead, bytes | None]:
+            head = change((decode_head(data) if data is not None else None) or ValueHead())
+            return head, None if head == ValueHead() else encode_head(head)
 
         return self._client.edit(call, document_names.head(key), changed, **self._client.expiry)
 
-    def _clear(self, call: str, key: str, head: Head) -> None:
-        """Deletes the pieces that are to go, and then forgets them."""
-        gone = tuple(other for other in head.others if not other.alive)
+    def _clear(self, call: str, key: str, head: ValueHead) -> None:
+        """Deletes the pieces of writes that may not commit, then removes these writes from the head."""
+        gone = tuple(write for write in head.others if not write.may_commit)
         if gone:
-            self._client.remove(call, [document for attempt in gone for document in attempt.documents()])
+            self._client.remove(call, [document for write in gone for document in write.documents()])
             self._edit(call, key, lambda head: head.cleared(gone, time.time()))
 
 

@@ -1,4 +1,4 @@
-"""The store itself."""
+"""The store: the documents that each call reads and writes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stores.base import Store, Token, new_token
 from stores.couchbase import document_names
 from stores.couchbase.big_values import BigValues
 from stores.couchbase.client import Client
-from stores.couchbase.lists import Lists
+from stores.couchbase.lists import DocumentLists
 from stores.couchbase.settings import OPTIONS, read_settings
 from stores.errors import Conflict, StoreError
 from stores.names import escape_name
@@ -23,12 +23,8 @@ class CouchbaseStore(Store):
     """`couchbase://user:password@host/bucket`, `couchbases://` for TLS; several hosts with commas between.
 
     User and password may also come as options, or from COUCHBASE_USERNAME and COUCHBASE_PASSWORD in the
-    environment. The bucket is `default` unless named. It must not drop documents of itself, as an ephemeral
-    bucket with nruEviction does.
-
-    A call fails when the server gave no answer for `patience` seconds, 10 by default; one of many megabytes
-    takes the time that it takes, as long as it goes on. `timeout` is for one request in it, `connect_timeout`
-    for one attempt to connect, both 5.
+    environment. The bucket is `default` unless named, and must not evict documents, as an ephemeral bucket
+    with nruEviction does. Options and their defaults: docs/couchbase.md.
 
     >>> from stores import open_store
     >>> open_store("couchbase://user:secret@one,two/windows", patience=30)  # connects when it is used
@@ -43,7 +39,7 @@ class CouchbaseStore(Store):
         super().__init__(url, **options)
         login = self._credential("username"), self._credential("password")
         self._client = Client(read_settings(self._url, self.url, self._options, *login), self._check_open)
-        self._lists = Lists(self._client)
+        self._lists = DocumentLists(self._client)
         self._big = BigValues(self._client, self._lists)
 
     # Pages
@@ -55,9 +51,9 @@ class CouchbaseStore(Store):
         self._big.check(big)
         pages = {document: values[key] for key, document in documents.items() if key not in big}
         if pages:
-            self._lists.enlist("put_many", pages)
+            self._lists.add("put_many", pages)
             self._client.put("put_many", pages)
-            self._lists.enlist("put_many", pages)
+            self._lists.add("put_many", pages)
         for key, value in big.items():
             self._big.put("put_many", key, value)
 
@@ -70,7 +66,7 @@ class CouchbaseStore(Store):
 
     def _delete_many(self, unwanted: list[str]) -> None:
         documents = [document_names.page(key) for key in unwanted]
-        self._big.remove("delete_many", unwanted)  # first, so that a page never uncovers an older value
+        self._big.remove("delete_many", unwanted)  # first, so that no older large value reappears
         self._client.remove("delete_many", documents)
 
     def _list_keys(self, prefix: str) -> Iterator[str]:
@@ -97,12 +93,12 @@ class CouchbaseStore(Store):
         return [None if root is None else (root[TOKEN_BYTES:], root[:TOKEN_BYTES]) for root in roots]
 
     def _swap_root(self, name: str, data: bytes, expected_token: Token | None) -> Token:
-        """A write whose reply was lost is read back: the token tells whether it was done."""
+        """A write whose reply was lost is read back: the token says whether it was done."""
         document, token = document_names.root(name), new_token()
         if TOKEN_BYTES + len(data) > DOCUMENT_BYTES:
             raise StoreError(
                 f"the root {name!r} takes {TOKEN_BYTES + len(data)} bytes, and Couchbase ends documents at "
-                f"{DOCUMENT_BYTES}: make the offsets of checkpoints smaller, or retain fewer of them"
+                f"{DOCUMENT_BYTES}: make the offsets of checkpoints smaller, or retain fewer checkpoints"
             )
 
         def swapped(current: bytes | None) -> tuple[bool, bytes | None]:
@@ -112,11 +108,11 @@ class CouchbaseStore(Store):
             return (True, token + data) if found == expected_token else (False, current)
 
         if expected_token is None:
-            self._lists.enlist("swap_root", [document])
+            self._lists.add("swap_root", [document])
         if not self._client.edit("swap_root", document, swapped):
             raise Conflict(name)
         if expected_token is None:
-            self._lists.enlist("swap_root", [document])
+            self._lists.add("swap_root", [document])
         return token
 
     def _delete_root(self, name: str, expected_token: Token) -> None:

@@ -62,22 +62,22 @@ class Client:
 
         If slots moved between servers meanwhile, all servers are scanned again, to find the keys that moved.
         """
-        slot_layout = self.call(call, lambda route, budget: route.slot_layout(budget))
+        before = self.call(call, lambda route, budget: route.slot_layout(budget))
         yield from self._scan_once(call, pattern, kind)
-        now = self.call(call, lambda route, budget: route.slot_layout(budget))
-        if now != slot_layout or any("[" in line for line in now):
+        after = self.call(call, lambda route, budget: route.slot_layout(budget))
+        if before != after or any("[" in line for line in after):
             yield from self._scan_once(call, pattern, kind)
 
     def _scan_once(self, call: str, pattern: bytes, kind: str) -> Iterator[list[bytes]]:
         """Scans all servers, and begins anew if one is replaced: a cursor means nothing to another server."""
         which: Command = ("MATCH", pattern, "TYPE", kind)
-        server_changes = None
-        while server_changes != self.server_changes:
+        changes = None
+        while changes != self.server_changes:
             servers = self.call(call, lambda route, budget: route.servers(budget))
-            server_changes = self.server_changes
+            changes = self.server_changes
             for server in servers:
                 cursor: bytes | None = b"0"
-                while cursor is not None and server_changes == self.server_changes:
+                while cursor is not None and changes == self.server_changes:
                     self._check_open(call)
                     cursor, keys = self.call(call, _scan_step(server, cursor, which))
                     if keys:
@@ -110,8 +110,8 @@ _clients: WeakSet[Client] = WeakSet()
 
 
 def _reset_after_fork() -> None:
-    for calls in list(_clients):
-        calls.reset_after_fork()
+    for client in list(_clients):
+        client.reset_after_fork()
 
 
 os.register_at_fork(after_in_child=_reset_after_fork)

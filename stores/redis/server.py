@@ -68,16 +68,16 @@ class Server:
         once the server is known that will get the commands, and may raise. Without commands, the call only
         finds out which server answers.
         """
-        with self._line(budget) as line:
+        with self._connection(budget) as connection:
             if check is not None:
                 check()
             if not commands:
                 return []
             timeout = budget.timeout(self._settings.timeout)
             if not replicas:
-                return line.exchange(commands, timeout)
+                return connection.exchange(commands, timeout)
             wait = ("WAIT", replicas, round(timeout * 1000))
-            *replies, acknowledged = line.exchange([*commands, wait], timeout + WAIT_GRACE_SECONDS)
+            *replies, acknowledged = connection.exchange([*commands, wait], timeout + WAIT_GRACE_SECONDS)
         if any(reply in WRITTEN for reply in replies):
             if isinstance(acknowledged, ResponseError):
                 raise acknowledged
@@ -92,20 +92,22 @@ class Server:
                 self._idle.pop().close()
 
     @contextmanager
-    def _line(self, budget: Budget) -> Iterator[Connection]:
-        thread, line, kept = threading.get_ident(), None, False
+    def _connection(self, budget: Budget) -> Iterator[Connection]:
+        thread, connection, kept = threading.get_ident(), None, False
         try:
-            line = self._acquire(thread, budget) or Connection(self.host, self.port, self._settings, budget)
-            self._identify(line, budget)
-            yield line
-            if line.identity != self._identity:  # the earlier server's writes may be lost
+            connection = self._acquire(thread, budget) or Connection(
+                self.host, self.port, self._settings, budget
+            )
+            self._identify(connection, budget)
+            yield connection
+            if connection.identity != self._identity:  # the earlier server's writes may be lost
                 raise redis.ConnectionError(f"{self.host}:{self.port} is another server than before")
             kept = True
         except (redis.ConnectionError, redis.TimeoutError):
             self._connection_lost()
             raise
         finally:
-            self._release(thread, line, kept)
+            self._release(thread, connection, kept)
 
     def _acquire(self, thread: int, budget: Budget) -> Connection | None:
         """An idle connection, or None if the thread may open one. Waits while neither is possible."""
@@ -113,11 +115,11 @@ class Server:
             with self._lock:
                 if self._closed:
                     raise redis.ConnectionError(f"the connections to {self.host}:{self.port} were closed")
-                line = self._idle_connection()
+                connection = self._idle_connection()
                 others = len(self._busy - {thread})
-                if line is not None or len(self._idle) + others < self._settings.max_connections:
+                if connection is not None or len(self._idle) + others < self._settings.max_connections:
                     self._busy.add(thread)
-                    return line
+                    return connection
             if not budget.left:
                 raise NoFreeConnection(f"all {others} connections to {self.host}:{self.port} are in use")
             with suppress(Empty):
@@ -125,37 +127,37 @@ class Server:
 
     def _idle_connection(self) -> Connection | None:
         while self._idle:
-            line = self._idle.pop()
-            current = line.identity == self._identity
-            if current and line.is_clean():
-                return line
+            connection = self._idle.pop()
+            current = connection.identity == self._identity
+            if current and connection.is_clean():
+                return connection
             if current:
                 self._connection_lost()
-            line.close()
+            connection.close()
         return None
 
-    def _release(self, thread: int, line: Connection | None, kept: bool) -> None:
+    def _release(self, thread: int, connection: Connection | None, kept: bool) -> None:
         with self._lock:
             self._busy.discard(thread)
-            if line is not None and kept and line.reusable and not self._closed:
-                self._idle.append(line)
-            elif line is not None:
-                line.close()
+            if connection is not None and kept and connection.reusable and not self._closed:
+                self._idle.append(connection)
+            elif connection is not None:
+                connection.close()
         if self._freed.empty():  # one token is enough: a thread that misses it looks again soon
             self._freed.put(None)
 
-    def _identify(self, line: Connection, budget: Budget) -> None:
+    def _identify(self, connection: Connection, budget: Budget) -> None:
         """Asks which server a connection leads to, if the connection is new or was idle."""
         check_server = self._settings.check_server
-        if check_server is None or time.monotonic() - line.replied_at < FRESH_SECONDS:
+        if check_server is None or time.monotonic() - connection.replied_at < FRESH_SECONDS:
             return
-        info = line.info(budget.timeout(self._settings.timeout))
+        info = connection.info(budget.timeout(self._settings.timeout))
         check_server(info)
         run_id = info and info.get("run_id")
         identity = (run_id, info.get("master_replid", "")) if info and run_id else None
         with self._lock:
             changed = self.reached and identity != self._identity
-            line.identity = self._identity = identity
+            connection.identity = self._identity = identity
             self.reached = True
         if changed:
             self._settings.server_changed()

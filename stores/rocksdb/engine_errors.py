@@ -1,4 +1,4 @@
-"""What the engine says is wrong, told apart from what others raise while it is at work."""
+"""Tells errors of RocksDB from errors that others raise while it works."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from stores.os_errors import is_os_error
 
-#: How the engine's errors begin, and those of the system end that its package for Python saw first.
+#: How errors of the engine begin, and how errors of the system end that its Python package passes on.
 _STATUS = re.compile(
     r"(NotFound|Corruption|Not implemented|Invalid argument|IO error|Merge in progress|Result incomplete|"
     r"Shutdown in progress|Operation timed out|Operation aborted|Resource busy|Operation expired|"
@@ -16,11 +16,11 @@ _STATUS = re.compile(
 )
 
 
-def of_the_engine(error: Exception) -> bool:
-    """Its package raises plain exceptions."""
+def is_engine_error(error: Exception) -> bool:
+    """Whether RocksDB raised the error: its Python package raises plain `Exception`."""
     return type(error) is Exception and _STATUS.match(str(error)) is not None
 
 
-def of_a_directory(error: Exception) -> bool:
-    """Whether the engine or the system said it of a directory."""
-    return of_the_engine(error) or is_os_error(error)
+def is_directory_error(error: Exception) -> bool:
+    """Whether the engine or the operating system raised the error."""
+    return is_engine_error(error) or is_os_error(error)

@@ -47,7 +47,7 @@ def impatient(couchbase_url: str) -> Iterator[Any]:
         yield store
 
 
-def head_of(store: Any, key: str) -> value_head.Head | None:
+def head_of(store: Any, key: str) -> value_head.ValueHead | None:
     found = collection(store).get_multi([documents.head(key)]).results
     return value_head.decode_head(found[documents.head(key)].value) if found else None
 

@@ -214,9 +214,9 @@ def test_a_root_that_never_stays_is_given_up(
 
         for call in ("replace", "remove"):
             monkeypatch.setattr(collection(store), call, mismatch)
-        with pytest.raises(StoreUnavailable, match=r"swap_root.*2 tries.*would not stay"):
+        with pytest.raises(StoreUnavailable, match=r"swap_root.*2 tries.*changed by others"):
             store.swap_root(name, b"two", token)
-        with pytest.raises(StoreUnavailable, match=r"delete_root.*2 tries.*would not stay"):
+        with pytest.raises(StoreUnavailable, match=r"delete_root.*2 tries.*changed by others"):
             store.delete_root(name, token)
 
 

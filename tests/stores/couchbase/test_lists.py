@@ -123,7 +123,7 @@ def test_lists_do_not_grow_with_every_opening(
     couchbase_url: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A window that is opened, written and closed leaves lines that lead to nothing. Nobody lists here."""
-    monkeypatch.setattr(lists, "LEASE_SECONDS", -10)
+    monkeypatch.setattr(lists, "UNUSED_LINE_SECONDS", -10)
     monkeypatch.setattr(lists, "TIDY_EVERY", 1)
     sizes = []
     for epoch in range(6):
@@ -144,7 +144,7 @@ def test_tidying_spares_what_leads_somewhere_and_what_is_fresh(
 ) -> None:
     kept, gone, fresh = (page_key(page_prefix(name, 1, tier), 7) for tier in range(3))
     now = time.time()
-    monkeypatch.setattr(lists.time, "time", lambda: now - lists.LEASE_SECONDS - 10)
+    monkeypatch.setattr(lists.time, "time", lambda: now - lists.UNUSED_LINE_SECONDS - 10)
     store.put_many({kept: b"x", gone: b"x"})
     store.delete_many([gone])
     monkeypatch.setattr(lists.time, "time", lambda: now)
@@ -165,7 +165,7 @@ def test_a_list_that_cannot_be_tidied_stops_nobody(
         raise cb.UnAmbiguousTimeoutException
 
     monkeypatch.setattr(lists, "TIDY_EVERY", 1)
-    monkeypatch.setattr(lists, "LEASE_SECONDS", -10)
+    monkeypatch.setattr(lists, "UNUSED_LINE_SECONDS", -10)
     store.get_many(keys[:1])
     for call in ("get", "get_multi", "exists_multi", "replace"):
         monkeypatch.setattr(collection(store), call, refuse)
@@ -218,7 +218,7 @@ def test_a_list_that_changes_meanwhile_is_not_shortened(
     key, late = (page_key(page_prefix(name, 1, tier), 0) for tier in range(2))
     store.put_many({key: b"x"})
     store.delete_many([key])
-    monkeypatch.setattr(lists, "LEASE_SECONDS", -10)
+    monkeypatch.setattr(lists, "UNUSED_LINE_SECONDS", -10)
     listing = store.list_keys(pages_of(name))
     replace = collection(store).replace
 
