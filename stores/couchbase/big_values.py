@@ -7,7 +7,6 @@ writes to commit; then the pieces are deleted, and then the head.
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -19,14 +18,7 @@ from stores.couchbase import document_names
 from stores.couchbase.client import CHUNK_BYTES, Client
 from stores.couchbase.documents import Documents
 from stores.couchbase.lists import DocumentLists
-from stores.couchbase.value_head import (
-    MOST_PIECES,
-    NONCE_LENGTH,
-    ValueHead,
-    ValueWrite,
-    decode_head,
-    encode_head,
-)
+from stores.couchbase.value_head import MOST_PIECES, ValueHead, ValueWrite, decode_head, encode_head
 from stores.errors import StoreError, StoreUnavailable
 
 PIECE_BYTES = CHUNK_BYTES
@@ -49,9 +41,7 @@ class BigValues:
 
     def put(self, call: str, key: str, value: bytes) -> None:
         pieces = [value[start : start + PIECE_BYTES] for start in range(0, len(value), PIECE_BYTES)]
-        write = ValueWrite(
-            secrets.token_hex(NONCE_LENGTH // 2), len(pieces), time.time() + LATE_SECONDS, may_commit=True
-        )
+        write = ValueWrite.new(len(pieces), time.time() + LATE_SECONDS)
         self._lists.add(call, [document_names.head(key)])
         self._edit(call, key, lambda head: head.begun(write))
         sent = self._client.put(call, dict(zip(write.documents(), pieces, strict=True)))
@@ -62,9 +52,8 @@ class BigValues:
         if head.value is None or head.value.nonce != write.nonce:
             self._client.remove(call, write.documents())  # somebody replaced or deleted it already
         elif small is not None:
-            self._client.call(
-                call, lambda server: _remove_if_same(server, document_names.page(key), small[1])
-            )
+            page = document_names.page(key)
+            self._client.call(call, lambda server: _remove_if_same(server, page, small[1]))
         self._clear(call, key, head)
 
     def get(self, call: str, wanted: Iterable[str]) -> dict[str, bytes | None]:
@@ -77,9 +66,8 @@ class BigValues:
         found = self._client.get(call, documents)
         for document, data in found.items():
             if data is not None:
-                self._clear(
-                    call, documents[document], self._edit(call, documents[document], ValueHead.deleted)
-                )
+                key = documents[document]
+                self._clear(call, key, self._edit(call, key, ValueHead.deleted))
 
     def _read(self, call: str, key: str, data: bytes | None) -> bytes | None:
         """The value, or None if pieces are missing. Bytes that are no head are returned as they are."""

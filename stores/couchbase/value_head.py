@@ -7,6 +7,7 @@ piece is written. So all that a crash leaves behind is found by the key of the v
 from __future__ import annotations
 
 import json
+import secrets
 from dataclasses import dataclass, replace
 
 from stores.couchbase import document_names
@@ -25,6 +26,10 @@ class ValueWrite:
     may_arrive_until: float
     #: whether it may still become the value
     may_commit: bool
+
+    @classmethod
+    def new(cls, pieces: int, may_arrive_until: float) -> ValueWrite:
+        return cls(secrets.token_hex(NONCE_LENGTH // 2), pieces, may_arrive_until, may_commit=True)
 
     def documents(self) -> list[str]:
         return [document_names.piece(self.nonce, number) for number in range(self.pieces)]

@@ -47,11 +47,8 @@ def read_location(url: str) -> Location:
     names = [unquote(name) for name in parts.path.strip("/").split("/") if name]
     service = names.pop(0) if topology == "sentinel" and names else ""
     database = names.pop(0) if names else "0"
-    if (
-        names
-        or not DATABASE.fullmatch(database)
-        or (topology == "sentinel" and not SERVICE.fullmatch(service))
-    ):
+    service_is_valid = topology != "sentinel" or SERVICE.fullmatch(service)
+    if names or not DATABASE.fullmatch(database) or not service_is_valid:
         raise malformed
     if len(addresses) > 1 and not topology:
         raise StoreConfigError(
@@ -60,6 +57,5 @@ def read_location(url: str) -> Location:
         )
     if topology == "cluster" and int(database):
         raise StoreConfigError(f"{without_password(url)}: a cluster has database 0 only")
-    return Location(
-        topology, parts.scheme.startswith(("rediss", "valkeys")), addresses, service, int(database)
-    )
+    tls = parts.scheme.startswith(("rediss", "valkeys"))
+    return Location(topology, tls, addresses, service, int(database))

@@ -49,9 +49,8 @@ class Sentinel(OneServer):
         for sentinel in list(self._sentinels):
             question = ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._service)
             try:
-                (answer,) = without_errors(
-                    sentinel.execute([question], share_of(budget, len(self._sentinels)))
-                )
+                part = share_of(budget, len(self._sentinels))
+                (answer,) = without_errors(sentinel.execute([question], part))
             except AuthenticationError:
                 raise
             except UNREACHABLE as error:

@@ -62,11 +62,10 @@ class RedisStore(Store):
     def __init__(self, url: str, **options: Any) -> None:
         super().__init__(url, **options)
         login = {name: self._credential(name) for name in ("username", "password")}
-        settings = Settings(
-            self.url, read_location(self._url), self._options, login, Patience.of(self._options)
-        )
+        location, patience = read_location(self._url), Patience.of(self._options)
+        settings = Settings(self.url, location, self._options, login, patience)
         self._client = Client(settings, self._check_open)
-        self._key_names = KeyNames(self._options.get("spread", 0))
+        self._names = KeyNames(self._options.get("spread", 0))
         self._ttl_ms = math.ceil(self._options.get("ttl", 0) * 1000)
         self._min_replicas: int = self._options.get("min_replicas", 0)
         #: the server's clock minus the monotonic one here, and when that was asked
@@ -82,21 +81,19 @@ class RedisStore(Store):
             if chunk and size + len(value) > PUT_CHUNK_BYTES:
                 self._put_chunk(chunk)
                 chunk, size = [], 0
-            chunk.append(("SET", self._key_names.page(key), value, *expiry))
+            chunk.append(("SET", self._names.page(key), value, *expiry))
             size += len(value)
         self._put_chunk(chunk)
 
     def _put_chunk(self, chunk: list[Command]) -> None:
         # With `spread`, pages are on other servers than the root, whose replicas a swap does not wait for.
-        self._client.execute("put_many", chunk, replicas=self._min_replicas if self._key_names.spread else 0)
+        self._client.execute("put_many", chunk, replicas=self._min_replicas if self._names.spread else 0)
 
     def _get_many(self, keys: list[str]) -> list[bytes | None]:
-        return self._in_chunks(
-            "get_many", [("GET", self._key_names.page(key)) for key in keys], GET_CHUNK_KEYS
-        )
+        return self._in_chunks("get_many", [("GET", self._names.page(key)) for key in keys], GET_CHUNK_KEYS)
 
     def _missing(self, keys: list[str]) -> list[str]:
-        commands: list[Command] = [("EXISTS", self._key_names.page(key)) for key in keys]
+        commands: list[Command] = [("EXISTS", self._names.page(key)) for key in keys]
         try:
             found = self._in_chunks("missing", commands, DELETE_CHUNK_KEYS)
         except StoreConfigError:  # this user may read, but not ask
@@ -105,19 +102,17 @@ class RedisStore(Store):
 
     def _delete_many(self, keys: list[str]) -> None:
         def delete(route: Route, budget: Budget) -> None:
-            route.execute(
-                [("UNLINK", key) for key in chunk] if route.one_key_per_command else [("UNLINK", *chunk)],
-                budget,
-            )
+            one_by_one = route.one_key_per_command
+            route.execute([("UNLINK", key) for key in chunk] if one_by_one else [("UNLINK", *chunk)], budget)
 
         for start in range(0, len(keys), DELETE_CHUNK_KEYS):
-            chunk = [self._key_names.page(key) for key in keys[start : start + DELETE_CHUNK_KEYS]]
+            chunk = [self._names.page(key) for key in keys[start : start + DELETE_CHUNK_KEYS]]
             self._client.call("delete_many", delete)
 
     def _list_keys(self, prefix: str) -> Iterator[str]:
-        for pages in self._client.scan("list_keys", self._key_names.page_pattern(prefix), "string"):
+        for pages in self._client.scan("list_keys", self._names.page_pattern(prefix), "string"):
             for page in pages:
-                key = self._key_names.key_of_page(page)
+                key = self._names.key_of_page(page)
                 if key is not None:
                     yield key
 
@@ -130,10 +125,10 @@ class RedisStore(Store):
         return self._roots("read_roots", names)
 
     def _roots(self, call: str, names: list[str]) -> list[tuple[bytes, Token] | None]:
-        commands = [("HMGET", self._key_names.root(name), "data", "token", "spread") for name in names]
+        commands = [("HMGET", self._names.root(name), "data", "token", "spread") for name in names]
         roots: list[tuple[bytes, Token] | None] = []
         for name, (data, token, spread) in zip(names, self._in_chunks(call, commands), strict=True):
-            if token is not None and (spread or b"") != self._key_names.spread_mark:
+            if token is not None and (spread or b"") != self._names.spread_mark:
                 written = (spread or b"0").decode(errors="backslashreplace")
                 raise self._wrong_spread(call, name, f"with spread={written}")
             roots.append(None if token is None else (data or b"", token))
@@ -150,16 +145,8 @@ class RedisStore(Store):
                     "pages put before may be gone: check that they are there, and repeat the call"
                 )
 
-        swap: Command = (
-            "EVAL",
-            SWAP,
-            1,
-            self._key_names.root(name),
-            expected,
-            token,
-            data,
-            self._key_names.spread_mark,
-        )
+        mark = self._names.spread_mark
+        swap: Command = ("EVAL", SWAP, 1, self._names.root(name), expected, token, data, mark)
         (done,) = self._client.execute("swap_root", [swap], replicas=self._min_replicas, check=check)
         if done < 0:
             raise self._wrong_spread("swap_root", name, "with another spread")
@@ -177,20 +164,20 @@ class RedisStore(Store):
         return [name for name, done in zip(expected_tokens, deleted, strict=True) if not done]
 
     def _delete(self, name: str, expected_token: Token) -> Command:
-        return "EVAL", DELETE, 1, self._key_names.root(name), expected_token
+        return "EVAL", DELETE, 1, self._names.root(name), expected_token
 
     def _list_roots(self, prefix: str) -> Iterator[str]:
-        for roots in self._client.scan("list_roots", self._key_names.root_pattern(prefix), "hash"):
+        for roots in self._client.scan("list_roots", self._names.root_pattern(prefix), "hash"):
             found = self._client.execute("list_roots", [("HGET", root, "spread") for root in roots])
             for root, mark in zip(roots, found, strict=True):
-                name = self._key_names.name_of_root(root)
-                if name is not None and (mark or b"") == self._key_names.spread_mark:
+                name = self._names.name_of_root(root)
+                if name is not None and (mark or b"") == self._names.spread_mark:
                     yield name
 
     def _wrong_spread(self, call: str, name: str, how: str) -> StoreConfigError:
         return StoreConfigError(
             f"{call}: the pages of the window {name!r} in {self.url} were written {how}, and this "
-            f"store was opened with spread={self._key_names.spread}: open it with the same in every process"
+            f"store was opened with spread={self._names.spread}: open it with the same in every process"
         )
 
     def _in_chunks(self, call: str, commands: Sequence[Command], size: int = ROOTS_CHUNK) -> list[Any]:

@@ -21,7 +21,6 @@ from stores.errors import StoreError
 from stores.os_errors import ignoring, is_os_error
 from stores.rocksdb.layout import COMMITS, ROOT, scan
 
-FILE_NAME = "COMMITS"
 _CONTENT = re.compile(rb"commits (\d{20}) checksum ([0-9a-f]{8})\n")
 
 Change = tuple[bytes, bytes | None, bytes | None]
@@ -61,21 +60,22 @@ def damaged(path: Path, reason: str) -> StoreError:
     return StoreError(
         f"the RocksDB database in {path} is damaged, and nothing in it was changed: {reason}. Put back a "
         "copy of the directory; to go on with what is left, as old as it may be, remove the file "
-        f"{path / FILE_NAME}"
+        f"{path / CommitsFile.NAME}"
     )
 
 
 def read_commits_file(path: Path) -> int | None:
-    """The number of commits in the file, or None if there is no file."""
+    """The number of commits in the directory's `CommitsFile`, or None if there is no file."""
+    file = path / CommitsFile.NAME
     try:
-        text = path.read_bytes()
+        text = file.read_bytes()
     except FileNotFoundError as error:
         if not is_os_error(error):
             raise
         return None
     match = _CONTENT.fullmatch(text)
     if match is None or int(match[2], 16) != zlib.crc32(match[1]):
-        raise damaged(path.parent, f"{path}, which says how many commits were made, cannot be read")
+        raise damaged(path, f"{file}, which says how many commits were made, cannot be read")
     return int(match[1])
 
 
@@ -86,7 +86,10 @@ class CommitsFile:
     power failure the number may be too small, and then fewer commits are required.
     """
 
-    def __init__(self, path: Path) -> None:
+    NAME = "COMMITS"
+
+    def __init__(self, directory: Path) -> None:
+        path = directory / self.NAME
         if not os.access(path, os.F_OK):
             _write_first(path)
         self._file = open(path, "r+b", buffering=0)  # noqa: SIM115

@@ -19,20 +19,13 @@ import rocksdict
 
 from stores.errors import StoreConfigError, StoreError
 from stores.os_errors import ignoring, is_os_error
-from stores.rocksdb.commits import (
-    FILE_NAME,
-    CommitRecord,
-    CommitsFile,
-    damaged,
-    digest_of_roots,
-    read_commits_file,
-)
+from stores.rocksdb.commits import CommitRecord, CommitsFile, damaged, digest_of_roots, read_commits_file
 from stores.rocksdb.engine_errors import is_engine_error
 from stores.rocksdb.engine_options import engine_options
 from stores.rocksdb.layout import COMMITS
 
 #: If a directory has one of these files, it has a database. A first opening that died made none of them.
-_OF_A_DATABASE = re.compile(rf"CURRENT|{FILE_NAME}|\d+\.(sst|blob|log)")
+_OF_A_DATABASE = re.compile(rf"CURRENT|{CommitsFile.NAME}|\d+\.(sst|blob|log)")
 
 #: A log of the engine has blocks of records. Before each record stand a checksum, its length and its kind,
 #: and no record crosses a block.
@@ -81,12 +74,10 @@ def open_directory(directory: str, create: bool, direct: bool) -> tuple[Any, Com
             raise InUse(directory) from error
         raise
     try:
-        if (
-            read_commits_file(path / FILE_NAME) is None
-        ):  # a new database, or the operator accepted what is left
+        if read_commits_file(path) is None:  # a new database, or the operator accepted what is left
             commits = CommitRecord.stored(rocks) or CommitRecord()
             rocks.put(COMMITS, commits._replace(roots=digest_of_roots(rocks)).pack())
-        return rocks, CommitsFile(path / FILE_NAME)
+        return rocks, CommitsFile(path)
     except BaseException:
         rocks.close()  # at once, and not when the traceback is freed
         raise
@@ -118,7 +109,7 @@ def _has_database(path: Path) -> bool:
 def _check_undamaged(path: Path) -> None:
     """Raises if another process has the database open, or if a commit is missing from it."""
     _check_free(path)
-    expected = read_commits_file(path / FILE_NAME)
+    expected = read_commits_file(path)
     for log in (*path.glob("*.log"), *path.glob("MANIFEST-*")):
         _check_records(log)
     options = engine_options()
@@ -153,7 +144,7 @@ def _check_records(log: Path) -> None:
                 if kind in RECYCLED_KINDS:
                     raise damaged(
                         log.parent,
-                        f"the record at byte {start} of {log.name} cannot be read, nor can those after it",
+                        f"the record at byte {start} of {log.name} cannot be read, nor anything after it",
                     )
                 if length > room >= 0:
                     return  # the engine reads no further
@@ -165,9 +156,7 @@ def _check_commits(path: Path, rocks: Any, expected: int | None) -> None:
     if expected is None:
         return
     if commits.number < expected:
-        raise damaged(
-            path, f"{expected} commits were made, and the last one in it has number {commits.number}"
-        )
+        raise damaged(path, f"{expected} commits were made, and the last one it has is {commits.number}")
     if commits.roots != digest_of_roots(rocks):
         raise damaged(path, "roots are missing, or older than the last commit says")
 
