@@ -1,5 +1,5 @@
 """`python -m mta` is the `mta` command."""
 
-from mta.tools.cli import main
+from mta.cli.main import main
 
 raise SystemExit(main())

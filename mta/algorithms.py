@@ -1,10 +1,10 @@
-"""The two algorithms, as windows: they differ in their trees alone."""
+"""The two algorithms, as windows: they differ in their views alone."""
 
 from __future__ import annotations
 
-from mta.core.amortized_tree import AmortizedTree
-from mta.core.log_tree import LogTree
-from mta.core.tree import Tree
+from mta.core.amortized_view import AmortizedView
+from mta.core.logarithmic_view import LogarithmicView
+from mta.core.view import View
 from mta.monoids.base import Monoid
 from mta.window import MonoidTreeAggregator
 
@@ -23,8 +23,8 @@ class LogMTA(MonoidTreeAggregator):
     """
 
     @staticmethod
-    def tree_for(monoid: Monoid) -> type[Tree]:  # noqa: ARG004
-        return LogTree
+    def _view_kind(monoid: Monoid) -> type[View]:  # noqa: ARG004
+        return LogarithmicView
 
 
 class AmortizedMTA(MonoidTreeAggregator):
@@ -55,5 +55,5 @@ class AmortizedMTA(MonoidTreeAggregator):
     """
 
     @staticmethod
-    def tree_for(monoid: Monoid) -> type[Tree]:
-        return LogTree if monoid.grows else AmortizedTree
+    def _view_kind(monoid: Monoid) -> type[View]:
+        return LogarithmicView if monoid.grows else AmortizedView

@@ -1,8 +1,8 @@
 """The window that users hold: takes elements in, asks the policy, gives results, is made durable and closed.
 
 It composes a tree (`mta.core`), what checks its input (`mta.admission`), and, with a store, what keeps it
-there (`mta.keeper`). Each call first finds out all that it comes to, while nothing changes, and then has the
-tree commit it.
+there (`mta.stored_window`). Each call first finds out all that it comes to, while nothing changes, and then
+has the tree commit it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from mta.checks import check_count, check_kept, check_page_size, check_parts, ch
 from mta.core.batch import slide, slide_in_parts
 from mta.core.enforcement import first_kept_after, first_kept_now, rule_of
 from mta.core.limits import Limits
+from mta.core.log import Log
 from mta.core.states import NOTHING, layout_of
-from mta.core.tree import UNKNOWN, Sums, Tree
+from mta.core.view import UNKNOWN, Sums, View
 from mta.durability.attempts import AttemptHold
 from mta.durability.manifest import Version
 from mta.durability.ownership import Ownership
@@ -25,16 +26,16 @@ from mta.durability.snapshots import INLINE, check_matches
 from mta.encoding.packing import unpack
 from mta.errors import WindowError
 from mta.inputs import lower_of
-from mta.keeper import Keeper
 from mta.monoids.base import Monoid
 from mta.paging.local import LocalPages
 from mta.policies import Policy
+from mta.stored_window import Keeper
 from mta.turns import CLOSED, FORKED, TakesTurns, in_turn
 from stores import Store
 
 
 class MonoidTreeAggregator(TakesTurns, ABC):
-    """A sliding window over a forest of pages; see `LogMTA` and `AmortizedMTA`.
+    """A sliding window over a log of pages; see `LogMTA` and `AmortizedMTA`.
 
     Without a store it is wholly in memory. With one, only O(P · log n) of it is in the process: of pages of
     `page_size` entries some wait to be written together, and some are read ahead. `buffered` and `cached` say
@@ -65,18 +66,17 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         limits = self._limits = Limits() if policy is None else policy.limits()
         self._rule = rule_of(limits)
         self._lower = lower_of(monoid)
-        self._tree = self.tree_for(monoid)(
-            layout_of(monoid), LocalPages(), self._page_size, singles=bool(limits.predicates)
-        )
-        self._admission = Admission(self._tree, asked_for_times=bool(limits.spans()))
+        self._log = Log(layout_of(monoid), LocalPages(), self._page_size)
+        self._view = self._view_kind(monoid)(self._log, singles=bool(limits.predicates))
+        self._admission = Admission(self._log, asked_for_times=bool(limits.spans()))
         self._keeper: Keeper | None = None
         if store is not None:
             self.keep_in(store, Ownership(store, self._name, self._page_size, retain=retain, lease=lease))
 
     @staticmethod
     @abstractmethod
-    def tree_for(monoid: Monoid) -> type[Tree]:
-        """The kind of tree that windows of a monoid have."""
+    def _view_kind(monoid: Monoid) -> type[View]:
+        """The kind of view that windows of a monoid have."""
 
     # -- what it was made of ----------------------------------------------------------------------------
 
@@ -103,17 +103,17 @@ class MonoidTreeAggregator(TakesTurns, ABC):
     # -- what it holds ----------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return len(self._tree)
+        return len(self._view)
 
     @property
     def oldest(self) -> Any:
         """The time of the oldest element, or None."""
-        return self._tree.oldest if len(self._tree) else None
+        return self._view.oldest if len(self._view) else None
 
     @property
     def youngest(self) -> Any:
         """The time of the youngest element, or None."""
-        return self._tree.youngest if len(self._tree) else None
+        return self._log.youngest if len(self._view) else None
 
     def query(self) -> Any:
         """The lowered aggregate of the window."""
@@ -121,7 +121,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
             raise self._refusal()
         self._busy = True
         try:
-            total = self._tree.total()
+            total = self._view.total()
             return total if self._lower is None else self._lower(total)
         finally:
             self._busy = False
@@ -132,10 +132,10 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         t0, t1 = check_time(t0), check_time(t1)
         if t0 > t1:
             raise ValueError(f"range_query goes from the older to the younger time, got {t0} and {t1}")
-        tree, forest = self._tree, self._tree.forest
-        start = forest.first_leaf(tree.head, t0, "left")
-        stop = forest.first_leaf(start, t1, "right")
-        return self.monoid.lower(forest.fold(start, stop) if start < stop else self.monoid.identity)
+        view, log = self._view, self._view.log
+        start = log.first_position(view.head, t0, "left")
+        stop = log.first_position(start, t1, "right")
+        return self.monoid.lower(log.fold(start, stop) if start < stop else self.monoid.identity)
 
     @property
     def offset(self) -> Any:
@@ -164,7 +164,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         self._busy = True
         try:
             row, state, time = self._admission.one(value, time)
-            self._tree.insert(row, state, time)
+            self._view.insert(row, state, time)
         finally:
             self._busy = False
 
@@ -178,52 +178,52 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         self._busy = True
         try:
             row, state, time = self._admission.one(value, time)
-            return self._push(self._tree, row, state, time)
+            return self._push(self._view, row, state, time)
         finally:
             self._busy = False
 
-    def _push(self, tree: Tree, row: Any, state: Any, time: Any) -> Any:
-        gone, coming, total = self._rule(tree, state, time)
-        if (tree.tail + 1) & tree.mask:  # what happens nearly always: it fills no page, and at most one goes
-            if gone == 1 and tree.ahead:
-                return tree.step(row, state, time, coming, self._lower)
-            if gone == 0 and tree.head < tree.tail:
-                return tree.grow(row, state, time, coming, total, self._lower)
-        if gone > len(tree):
-            front, sums = tree.nothing_from(tree.tail + 1), Sums(NOTHING, UNKNOWN)
+    def _push(self, view: View, row: Any, state: Any, time: Any) -> Any:
+        gone, coming, total = self._rule(view, state, time)
+        if (view.end + 1) & view.mask:  # what happens nearly always: it fills no page, and at most one goes
+            if gone == 1 and view.steps:
+                return view.step(row, state, time, coming, self._lower)
+            if gone == 0 and view.head < view.end:
+                return view.grow(row, state, time, coming, total, self._lower)
+        if gone > len(view):
+            front, sums = view.nothing_from(view.end + 1), Sums(NOTHING, UNKNOWN)
             total = self.monoid.identity
         else:
-            front = tree.front(tree.head + gone)
+            front = view.front(view.head + gone)
             if gone or coming is UNKNOWN:
-                sums, total = tree.followed(front, state)
+                sums, total = view.followed(front, state)
             else:
-                total = tree.whole(coming) if total is UNKNOWN else total
+                total = view.whole(coming) if total is UNKNOWN else total
                 sums = Sums(coming, total)
         # which may refuse it, so before the window changes
         result = self.monoid.lower(total)
-        tree.add_one(front, row, state, time, sums)
+        view.add_one(front, row, state, time, sums)
         return result
 
     @in_turn
     def extend(self, values: Any, times: Any = None) -> None:
         """Inserts a batch and enforces the policy once, at its end."""
-        tree, layout = self._tree, self._tree.layout
+        view, layout = self._view, self._view.layout
         batch = self._admission.batch(values, times)
         if not len(batch):
-            tree.move(first_kept_now(tree, self._limits))
+            view.move(first_kept_now(view, self._limits))
             return
         states = layout.lift(batch.elements)
-        head = first_kept_after(tree, self._limits, batch, states)
-        first = head - tree.tail
+        head = first_kept_after(view, self._limits, batch, states)
+        first = head - view.end
         if first < 0:
-            front = tree.front(head)
-            sums = tree.behind(front, layout.fold(states))
+            front = view.front(head)
+            sums = view.behind(front, layout.fold(states))
         elif first < len(batch):
-            front, sums = tree.alone(head, batch.time(first), layout.cut(states, first, len(batch)))
+            front, sums = view.alone(head, batch.time(first), layout.cut(states, first, len(batch)))
         else:
-            front, sums = tree.nothing_from(head), Sums(NOTHING, UNKNOWN)
-        with tree.taking_back():
-            tree.add_batch(front, sums, batch)
+            front, sums = view.nothing_from(head), Sums(NOTHING, UNKNOWN)
+        with view.log.taking_back():
+            view.add_batch(front, sums, batch)
 
     @in_turn
     def slide(self, values: Any, times: Any = None) -> Any:
@@ -232,20 +232,20 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         If anything fails, nothing has changed. Under a predicate that does not take columns it takes a push a
         row.
         """
-        tree = self._tree
+        view = self._view
         batch = self._admission.batch(values, times)
         if not len(batch):
-            return tree.layout.lower(tree.layout.lift(batch.elements))
-        with tree.taking_back():
+            return view.layout.lower(view.layout.lift(batch.elements))
+        with view.log.taking_back():
             if self._limits.predicates:
-                fork = tree.fork()
+                fork = view.fork()
                 results = slide_in_parts(fork, self._limits, batch, self._push)
-                tree.become(fork)
+                view.become(fork)
                 return results
             if self._keeper is not None and len(self) >= len(batch):
                 self._keeper.write_early(batch)
-            outcome = slide(tree, self._limits, batch)
-            tree.add_batch(*tree.after(outcome), batch)
+            outcome = slide(view, self._limits, batch)
+            view.add_batch(*view.after(outcome), batch)
             return outcome.results
 
     # -- elements out -----------------------------------------------------------------------------------
@@ -256,26 +256,26 @@ class MonoidTreeAggregator(TakesTurns, ABC):
             raise self._refusal()
         self._busy = True
         try:
-            if type(k) is int and k == 1 and self._tree.ahead:
-                self._tree.pop()
+            if type(k) is int and k == 1 and self._view.steps:
+                self._view.pop()
                 return
             if count := check_count(k, self):
-                self._tree.evict(count)
+                self._view.evict(count)
         finally:
             self._busy = False
 
     @in_turn
     def evict_until(self, t: float) -> int:
         """Removes all elements with time <= t; returns how many."""
-        t, tree = check_time(t), self._tree
-        if not len(tree) or tree.oldest > t:
+        t, view = check_time(t), self._view
+        if not len(view) or view.oldest > t:
             return 0
-        return tree.move(tree.forest.first_leaf(tree.head, t, "right"))
+        return view.move(view.log.first_position(view.head, t, "right"))
 
     @in_turn
     def enforce(self) -> int:
         """Evicts the longest prefix that the policy rejects; returns how many elements."""
-        return self._tree.move(first_kept_now(self._tree, self._limits))
+        return self._view.move(first_kept_now(self._view, self._limits))
 
     # -- life -------------------------------------------------------------------------------------------
 
@@ -285,7 +285,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         `inline` bytes of each tail may stand in a version itself.
         """
         self._store, self._admission.stored = store, True
-        self._keeper = Keeper(store, self._name, self._tree, hold, self._bounds, inline=inline)
+        self._keeper = Keeper(store, self._name, self._view, hold, self._bounds, inline=inline)
         self._stays_in_this_process()
 
     @in_turn
@@ -344,7 +344,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         """The window as a version that somebody else keeps; it is closed then. For the hold of an attempt."""
         assert self._keeper is not None
         version = self._keeper.hand_over(number, self.monoid, self.policy)
-        self._tree.forest.tails = []
+        self._log.tails = []
         self._closed, self._ended = CLOSED, True
         return version
 
@@ -359,7 +359,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
             raise self._refusal()
         self._closed = CLOSED
         if self._keeper is None:
-            self._tree.forest.pages.close()
+            self._log.pages.close()
         else:
             self._keeper.close()
         self._ended = True

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mta.tools.experiments.rounds import break_even
+from mta.lab.turns import break_even
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"

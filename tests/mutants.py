@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[1]
 
 #: Fast tests of many modules, the fastest first. Tests that start processes run what is on the disk.
 ENGINE = tuple(
-    f"tests/mta/test_{name}.py" for name in ("forest", "batch", "policies", "early_pages", "stateful")
+    f"tests/mta/test_{name}.py" for name in ("log", "batch", "policies", "early_pages", "stateful")
 )
 DURABILITY = tuple(
     f"tests/durability/test_{name}.py"
@@ -42,10 +42,10 @@ DURABILITY = tuple(
 TESTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         (
-            "core/log_tree",
-            "core/amortized_tree",
-            "core/tree",
-            "core/forest",
+            "core/logarithmic_view",
+            "core/amortized_view",
+            "core/view",
+            "core/log",
             "core/stack",
             "core/batch",
             "policies",
@@ -59,10 +59,10 @@ TESTS: dict[str, tuple[str, ...]] = {
         for part in ("buffer", "cache", "reaper")
     },
     **dict.fromkeys(
-        ("paging/stored", "paging/shelf", "paging/keys"),
+        ("paging/stored", "paging/page_reader", "paging/page_names"),
         (*ENGINE, *DURABILITY, "tests/mta/test_faults.py"),
     ),
-    "paging/ahead": ("tests/paging/test_read_ahead.py",),
+    "paging/read_ahead": ("tests/paging/test_read_ahead.py",),
     **dict.fromkeys(
         tuple(f"durability/{part}" for part in ("ownership", "writer", "snapshots", "coding")), DURABILITY
     ),

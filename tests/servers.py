@@ -25,7 +25,7 @@ from typing import IO, Any, NoReturn
 
 import pytest
 
-from mta.tools.bench.servers import redis_executable
+from mta.lab.servers import redis_executable
 
 HOST = "127.0.0.1"
 

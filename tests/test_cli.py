@@ -14,7 +14,7 @@ import pytest
 import servers
 
 import mta as package
-from mta.tools.cli import main
+from mta.cli.main import main
 
 ROOT = Path(__file__).parents[1]
 
@@ -125,6 +125,6 @@ def test_ctrl_c_that_ends_the_reader_too_is_an_interrupt(
         finally:
             raise BrokenPipeError
 
-    monkeypatch.setattr("mta.tools.commands._ls", run)
+    monkeypatch.setattr("mta.cli.commands._ls", run)
     assert main(["ls", "memory:"]) == 130
     assert capsys.readouterr().err == "mta: interrupted\n"

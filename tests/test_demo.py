@@ -16,9 +16,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from mta.tools.demo.data import COLUMNS, PRIME, SENSORS, Stream, in_numpy
-from mta.tools.demo.expected import expected, mistakes
-from mta.tools.demo.terminal_plot import terminal_plot
+from mta.lab.demo.data import COLUMNS, PRIME, SENSORS, Stream, in_numpy
+from mta.lab.demo.expected import expected, mistakes
+from mta.lab.demo.terminal_plot import terminal_plot
 
 
 def start(directory: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mta.tools.bench.engine import rivals
-from mta.tools.experiments.experiment import Record, Row, Scale
-from mta.tools.experiments.process import FAILED, FINISHED, in_own_process
-from mta.tools.experiments.rivals import entrants, flink, programs, swag
-from mta.tools.experiments.rivals.contenders import pushed
-from mta.tools.experiments.rivals.experiment import Rivals
-from mta.tools.experiments.rivals.values import BATCH, last_of, values_of
-from mta.tools.options import directory_with
+from mta.cli.options import directory_with
+from mta.lab.bench.engine import rivals
+from mta.lab.experiments.experiment import Record, Row, Scale
+from mta.lab.experiments.rivals import entrants, flink, programs, swag
+from mta.lab.experiments.rivals.contenders import pushed
+from mta.lab.experiments.rivals.experiment import Rivals
+from mta.lab.experiments.rivals.values import BATCH, last_of, values_of
+from mta.lab.own_process import FAILED, FINISHED, in_own_process
 
 compiled = pytest.mark.skipif(swag.compiler() is None, reason="there is no C++ compiler on the PATH")
 

@@ -10,17 +10,16 @@ from matplotlib import pyplot
 
 from mta import AmortizedMTA, LogMTA, monoids, policies
 from mta.baselines import DABA, FunctionalOkasaki, ImperativeOkasaki, Recalculate, TwoStacks
-from mta.tools.bench.engine import calls
-from mta.tools.bench.engine import policies as programmed
-from mta.tools.experiments import plots, rounds
-from mta.tools.experiments.operators import OPERATORS
-from mta.tools.experiments.paper import complexity
-from mta.tools.experiments.paper.bulk_evict import EXPERIMENT as BULK_EVICT
-from mta.tools.experiments.paper.contenders import CONTENDERS as PAPERS
-from mta.tools.experiments.paper.dimensions import PUSHES, SIZE, TURNS
-from mta.tools.experiments.paper.turns import Same, Turn, pushes_of
-from mta.tools.experiments.paper.turns import take_turns as push_in_turns
-from mta.tools.experiments.rounds import Rounds, rounds_within, take_turns
+from mta.lab import turns as lab_turns
+from mta.lab.bench.engine import calls
+from mta.lab.bench.engine import policies as programmed
+from mta.lab.experiments import plots
+from mta.lab.experiments.operators import OPERATORS
+from mta.lab.experiments.paper import complexity
+from mta.lab.experiments.paper.bulk_evict import EXPERIMENT as BULK_EVICT
+from mta.lab.experiments.paper.contenders import CONTENDERS as PAPERS
+from mta.lab.experiments.paper.dimensions import PUSHES, SIZE, TURNS
+from mta.lab.turns import Rounds, SameElement, Turn, push_in_turns, pushes_of, rounds_in_turns, rounds_within
 
 
 class Counted:
@@ -71,10 +70,10 @@ def test_each_turn_has_its_share_of_the_dear_rounds(
         return nanoseconds
 
     monkeypatch.setattr(Rounds, "run", counting)
-    take_turns({"window": Rounds(window_of(kind, counted), [1], size, batch)}, 0.0)
-    measured = turns[-rounds.TURNS :]
-    assert len(measured) == rounds.TURNS
-    assert measured == pytest.approx([a_round(kind, size, batch)] * rounds.TURNS, rel=0.1)
+    rounds_in_turns({"window": Rounds(window_of(kind, counted), [1], size, batch)}, 0.0)
+    measured = turns[-lab_turns.TURNS :]
+    assert len(measured) == lab_turns.TURNS
+    assert measured == pytest.approx([a_round(kind, size, batch)] * lab_turns.TURNS, rel=0.1)
 
 
 class Clockwork(Rounds):
@@ -95,7 +94,7 @@ class Clockwork(Rounds):
 @pytest.mark.parametrize("size", [1, 10, 1000, 1 << 20])
 def test_a_flip_in_the_first_rounds_is_not_taken_for_all_rounds(size: int) -> None:
     clockwork = Clockwork(size)
-    (ns,) = take_turns({"it": clockwork}, 0.4).values()
+    (ns,) = rounds_in_turns({"it": clockwork}, 0.4).values()
     assert ns == pytest.approx(1000 + Clockwork.FLIP / size)
 
 
@@ -126,7 +125,7 @@ def test_pushes_are_whole_windows_and_whole_pages(name: str) -> None:
     pushes = pushes_of(window, size, 10, None)
     assert pushes >= size
     before = counted.count
-    push_in_turns({name: Turn(window, pushes // 4, Same(1, size))}, 4)
+    push_in_turns({name: Turn(window, pushes // 4, SameElement(1, size))}, 4)
     measured = (counted.count - before) / pushes
     more = 50 * size
     before = counted.count

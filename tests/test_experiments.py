@@ -20,13 +20,14 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from mta.tools.experiments import process, registry
-from mta.tools.experiments.experiment import Compared, Exhibit, Experiment, Record, Scale, Tell
-from mta.tools.experiments.ours.drift import MOST, errors, exact_rolling
-from mta.tools.experiments.page import write_page
-from mta.tools.experiments.process import FAILED, FINISHED, NO_MEMORY, TOO_SLOW, in_own_process
-from mta.tools.experiments.rounds import break_even
-from mta.tools.experiments.runner import run
+from mta.lab import own_process as process
+from mta.lab.experiments import registry
+from mta.lab.experiments.experiment import Compared, Exhibit, Experiment, Record, Scale, Tell
+from mta.lab.experiments.ours.drift import MOST, errors, exact_rolling
+from mta.lab.experiments.page import write_page
+from mta.lab.harness import run_experiments
+from mta.lab.own_process import FAILED, FINISHED, NO_MEMORY, TOO_SLOW, in_own_process
+from mta.lab.turns import break_even
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 
@@ -159,13 +160,13 @@ class Toy(Experiment):
 
 
 def start(toy: Toy, out: Path, *, quick: bool = False) -> bool:
-    return run([toy], Scale(quick), out, [argparse.Namespace()], Console(file=io.StringIO()))
+    return run_experiments([toy], Scale(quick), out, [argparse.Namespace()], Console(file=io.StringIO()))
 
 
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> Toy:
     made = Toy()
-    monkeypatch.setattr("mta.tools.experiments.page.experiment", lambda _: made)
+    monkeypatch.setattr("mta.lab.experiments.page.experiment", lambda _: made)
     return made
 
 

@@ -1,38 +1,30 @@
-"""The rooms of docs/design.md have walls.
+"""The rooms of tests/rooms.py have walls: who imports whom, and that underscore names stay in their modules.
 
-Who imports whom, how large rooms and modules are, and that no module reads another's underscore names.
+`python tests/test_rooms.py` draws the picture in CONTRIBUTING.md, and says what tests/rooms.py must declare.
 """
 
 from __future__ import annotations
 
 import ast
 import graphlib
-import statistics
+import sys
 from pathlib import Path
+
+from rooms import ROOMS
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("mta", "stores", "spark_integration")
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 
-#: Rooms from the ground up: a module imports from its own room and from those before it.
-ROOMS = (
-    ("stores",),
-    ("mta.errors", "mta.functions", "mta.owned", "mta.numbers"),
-    ("mta.monoids",),
-    ("mta.times",),
-    ("mta.encoding", "mta.inputs"),
-    ("mta.core",),
-    ("mta.monoids.laws",),
-    ("mta.policies",),
-    ("mta.paging",),
-    ("mta.durability",),
-    ("mta",),
-    ("mta.baselines",),
-    ("mta.slicing",),
-    ("spark_integration",),
-    ("mta.tools", "mta.__main__"),
-)
 #: What the paper's structure does without.
 NOT_IN_CORE = {"stores", "threading", "concurrent", "os", "io", "pathlib", "socket", "subprocess", "time"}
+
+#: Spark and its packages, and the rooms that may import them.
+SPARK = {"spark_integration", "pyspark", "py4j", "pyarrow", "pandas"}
+WITH_SPARK = {"spark_integration", "lab"}
+
+#: The rooms that may import `mta.keyed`.
+DRIVERS = {"spark_integration", "cli", "lab"}
 
 FILES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
@@ -40,7 +32,6 @@ FILES = {
     for path in sorted((ROOT / package).rglob("*.py"))
 }
 TREES = {name: ast.parse(path.read_text("utf-8")) for name, path in FILES.items()}
-LINES = {name: len(path.read_text("utf-8").splitlines()) for name, path in FILES.items()}
 
 
 def named_imports(name: str) -> set[str]:
@@ -61,15 +52,75 @@ def named_imports(name: str) -> set[str]:
 IMPORTS = {name: {other for other in named_imports(name) if other in FILES} - {name} for name in FILES}
 
 
-def room(name: str) -> int:
-    """Where a module's room stands in ROOMS; the longest name that fits is its."""
-    fitting = [
-        (len(part), place)
-        for place, parts in enumerate(ROOMS)
-        for part in parts
-        if name == part or name.startswith(f"{part}.")
+def modules_of(name: str) -> list[str]:
+    """The packages and modules of a room."""
+    return ROOMS[name].modules.split() or [name if name in FILES else f"mta.{name}"]
+
+
+HOME = {module: name for name in ROOMS for module in modules_of(name)}
+DECLARED = {name: set(room.imports.split()) for name, room in ROOMS.items()}
+
+
+def room_of(name: str) -> str:
+    """The room of a module: its own, or that of the innermost package around it that has one."""
+    part = name
+    # `mta` stands for its __init__.py, and not for what is in the package
+    while part not in HOME or (part == "mta" and part != name):
+        part, dot, _ = part.rpartition(".")
+        assert dot, f"{name} is in no room: add it to tests/rooms.py"
+    return HOME[part]
+
+
+def imported_rooms() -> dict[str, set[str]]:
+    """The rooms that the modules of each room import."""
+    found: dict[str, set[str]] = {name: set() for name in ROOMS}
+    for name, others in IMPORTS.items():
+        found[room_of(name)] |= {room_of(other) for other in others} - {room_of(name)}
+    return found
+
+
+def differences() -> list[str]:
+    """How the declared imports and the actual ones differ."""
+    return [
+        f"{name} should declare {' '.join(sorted(actual))!r}: "
+        f"{sorted(actual - DECLARED[name])} are imported and not declared, "
+        f"{sorted(DECLARED[name] - actual)} are declared and not imported"
+        for name, actual in imported_rooms().items()
+        if actual != DECLARED[name]
     ]
-    return max(fitting)[1]
+
+
+def reached(name: str) -> set[str]:
+    """The rooms that a room imports, or that the rooms that it imports do."""
+    return DECLARED[name].union(*map(reached, DECLARED[name]))
+
+
+def picture() -> str:
+    """The declared rooms as a Mermaid graph, without the arrows that follow from others."""
+    nodes = [f'    {identifier(name)}["{title(name)}<br>{room.about}"]' for name, room in ROOMS.items()]
+    arrows = [
+        f"    {identifier(name)} --> {identifier(other)}"
+        for name, others in DECLARED.items()
+        for other in sorted(others.difference(*map(reached, others)))
+    ]
+    return "\n".join(["flowchart TD", *reversed(nodes), *reversed(arrows), ""])
+
+
+def identifier(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def title(name: str) -> str:
+    """Where a room is: the path of its first module, and the names of the others in the same package."""
+    first, *others = ["mta.__init__" if module == "mta" else module for module in modules_of(name)]
+    return ", ".join([first.replace(".", "/"), *(other.rpartition(".")[2] for other in others)])
+
+
+def drawn() -> tuple[str, str, str]:
+    """CONTRIBUTING.md before its picture, the picture, and the rest."""
+    before, opening, rest = CONTRIBUTING.read_text("utf-8").partition("```mermaid\n")
+    found, closing, after = rest.partition("```")
+    return before + opening, found, closing + after
 
 
 def is_package(name: str) -> bool:
@@ -117,6 +168,22 @@ def imported_underscores() -> list[str]:
     ]
 
 
+def test_each_room_imports_the_rooms_that_it_declares() -> None:
+    assert not differences()
+
+
+def test_each_room_has_modules() -> None:
+    assert not HOME.keys() - FILES.keys()
+
+
+def test_no_room_imports_itself_by_way_of_others() -> None:
+    graphlib.TopologicalSorter(DECLARED).prepare()
+
+
+def test_the_picture_in_contributing_is_of_these_rooms() -> None:
+    assert drawn()[1] == picture(), "python tests/test_rooms.py draws it"
+
+
 def test_no_module_imports_itself_by_way_of_others() -> None:
     # a package that only hands on names is no link of a chain
     graph = {
@@ -127,18 +194,21 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
     graphlib.TopologicalSorter(graph).prepare()
 
 
-def test_arrows_point_down() -> None:
-    up = [
-        f"{name} imports {other}"
-        for name, others in IMPORTS.items()
-        for other in others
-        if room(other) > room(name) and not is_package(name)
-    ]
-    assert not up, "a room imports from one above it (see ROOMS):\n" + "\n".join(sorted(up))
+def test_spark_is_known_to_its_rooms_only() -> None:
+    strangers = {
+        name: {each for each in named_imports(name) if each.partition(".")[0] in SPARK}
+        for name in FILES
+        if room_of(name) not in WITH_SPARK
+    }
+    assert not {name: found for name, found in strangers.items() if found}
 
 
-def test_stores_know_nothing_of_aggregation() -> None:
-    assert not [name for name in FILES if room(name) == 0 and any(room(other) for other in IMPORTS[name])]
+def test_keyed_windows_are_driven_from_above() -> None:
+    assert {name for name, others in DECLARED.items() if "keyed" in others} <= DRIVERS
+
+
+def test_nothing_imports_the_lab() -> None:
+    assert not [name for name, others in DECLARED.items() if "lab" in others]
 
 
 def test_the_paper_is_alone() -> None:
@@ -148,19 +218,11 @@ def test_the_paper_is_alone() -> None:
     assert not {name: found for name, found in strangers.items() if found}
 
 
-def test_rooms_are_not_crowded() -> None:
-    packages: dict[Path, list[str]] = {}
-    for name, path in FILES.items():
-        if not is_package(name):
-            packages.setdefault(path.parent, []).append(name)
-    assert not {str(place): len(names) for place, names in packages.items() if len(names) > 14}
-
-
-def test_modules_are_short() -> None:
-    assert not {name: count for name, count in LINES.items() if count > 400}
-    # those that only hand on names do not count
-    assert statistics.median(count for count in LINES.values() if count > 8) <= 120
-
-
 def test_underscore_names_stay_in_their_modules() -> None:
     assert not underscore_reads() + imported_underscores()
+
+
+if __name__ == "__main__":
+    before, _, after = drawn()
+    CONTRIBUTING.write_text(before + picture() + after, "utf-8")
+    sys.exit("\n".join(differences()))

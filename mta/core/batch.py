@@ -11,95 +11,95 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from mta.core.folds import take, window_folds
-from mta.core.forest import Piece
 from mta.core.heads import Heads, KnownHeads, LimitHeads, RestHeads
 from mta.core.limits import Limits, OfRest
+from mta.core.log import Piece
 from mta.core.outcome import Batch, Outcome
 from mta.core.page import Pyramid
 from mta.core.predicates.starts import NotInColumns, RowStarts
-from mta.core.stack import Leaves
+from mta.core.stack import HeadPage
 from mta.core.states import NOTHING, ColumnLayout, Lowered, Run, join_results, result_array
-from mta.core.tree import Tree
+from mta.core.view import View
 from mta.inputs import lift_of
 
 #: Of rows under a predicate that takes columns no more are taken at once.
 MOST_AT_ONCE = 1 << 14
 
-#: Pushes a row, its state and its time into a tree, and gives the result.
-Push: TypeAlias = Callable[[Tree, Any, Any, Any], Any]
+#: Pushes a row, its state and its time into a view, and gives the result.
+Push: TypeAlias = Callable[[View, Any, Any, Any], Any]
 
 
-def slide_in_parts(tree: Tree, limits: Limits, batch: Batch, push: Push) -> Any:
+def slide_in_parts(view: View, limits: Limits, batch: Batch, push: Push) -> Any:
     """The results of a batch that is not empty, under a predicate; the tree takes it in.
 
     As many rows at once as the predicate takes, and the others one by one. After rows that it does not take
     fewer are tried, so that what is tried in vain does not cost more than what is pushed.
     """
-    layout, results, done = tree.layout, [], 0
+    layout, results, done = view.layout, [], 0
     few = most = len(batch)
     if limits.in_columns and isinstance(layout, ColumnLayout):
-        few, most = tree.few + tree.more // layout.monoid.width, MOST_AT_ONCE
+        few, most = view.few + view.more // layout.monoid.width, MOST_AT_ONCE
     while done < len(batch):
         part, taken = batch.part(layout, done, done + most), 0
         if len(part) > few:
-            outcome = _in_columns(tree, limits, part)
+            outcome = _in_columns(view, limits, part)
             if outcome is not None:
                 part, after = outcome
-                tree.add_batch(*tree.after(after), part)
+                view.add_batch(*view.after(after), part)
                 results.append(after.results)
                 taken = len(part)
                 done += taken
             most = min(MOST_AT_ONCE, 2 * max(taken, few))
         if taken < few and done < len(batch):
             part = batch.part(layout, done, done + few)
-            results.append(_pushed(tree, part, push))
+            results.append(_pushed(view, part, push))
             done += len(part)
     return join_results(results)
 
 
-def _in_columns(tree: Tree, limits: Limits, batch: Batch) -> tuple[Batch, Outcome] | None:
+def _in_columns(view: View, limits: Limits, batch: Batch) -> tuple[Batch, Outcome] | None:
     """What the first rows of a batch come to, as far as a predicate takes them in columns."""
-    layout = tree.layout
+    layout = view.layout
     assert isinstance(layout, ColumnLayout)
     (predicate,) = limits.predicates
     states = layout.lift(batch.elements)
     try:
         if isinstance(predicate, OfRest):
-            return batch, _outcome(tree, RestHeads(layout, predicate, states), batch, states)
-        firsts = RowStarts(tree, predicate, states).find()
+            return batch, _outcome(view, RestHeads(layout, predicate, states), batch, states)
+        firsts = RowStarts(view, predicate, states).find()
         if not len(firsts):
             return None
         batch, states = batch.part(layout, 0, len(firsts)), layout.cut(states, 0, len(firsts))
-        return batch, _outcome(tree, KnownHeads(firsts, tree.tail), batch, states)
+        return batch, _outcome(view, KnownHeads(firsts, view.end), batch, states)
     except (NotInColumns, ArithmeticError):
         return None
 
 
-def _pushed(tree: Tree, batch: Batch, push: Push) -> Any:
-    lift = lift_of(tree.layout.monoid)
-    rows, times = tree.layout.row_list(batch.elements), batch.times.tolist()
+def _pushed(view: View, batch: Batch, push: Push) -> Any:
+    lift = lift_of(view.layout.monoid)
+    rows, times = view.layout.row_list(batch.elements), batch.times.tolist()
     states = rows if lift is None else map(lift, rows)
-    return result_array([push(tree, *each) for each in zip(rows, states, times, strict=True)])
+    return result_array([push(view, *each) for each in zip(rows, states, times, strict=True)])
 
 
-def slide(tree: Tree, limits: Limits, batch: Batch) -> Outcome:
+def slide(view: View, limits: Limits, batch: Batch) -> Outcome:
     """The outcome of a batch that is not empty, under limits on count and time; the tree is not changed."""
-    heads = LimitHeads(limits, batch.times, tree.tail)
-    return _outcome(tree, heads, batch, tree.layout.lift(batch.elements))
+    heads = LimitHeads(limits, batch.times, view.end)
+    return _outcome(view, heads, batch, view.layout.lift(batch.elements))
 
 
-def _outcome(tree: Tree, heads: Heads, batch: Batch, states: Run) -> Outcome:
-    layout, base, count = tree.layout, tree.tail, len(batch)
+def _outcome(view: View, heads: Heads, batch: Batch, states: Run) -> Outcome:
+    layout, base, count = view.layout, view.end, len(batch)
     if layout.monoid.grows:
-        return _slide_on_demand(tree, batch, heads, states)
+        return _slide_on_demand(view, batch, heads, states)
     # rows whose windows still hold what was there before the batch
-    seeing = heads.seeing(tree) if len(tree) else 0
-    walk = _Walk(tree, heads)
+    seeing = heads.seeing(view) if len(view) else 0
+    walk = _Walk(view, heads)
     if seeing:
         walk.go(states, seeing)
         if seeing == count:
             results = layout.lower_all(walk.answers)
-            return Outcome(results, walk.head, walk.oldest, walk.stack, walk.younger, walk.total)
+            return Outcome(results, walk.head, walk.oldest, walk.stack, walk.r1, walk.total)
     firsts = heads.in_batch(seeing)
     folds = window_folds(layout, states, firsts, seeing)
     results = layout.lower_all([*walk.answers, layout.lowered(folds)])
@@ -108,22 +108,22 @@ def _outcome(tree: Tree, heads: Heads, batch: Batch, states: Run) -> Outcome:
     return Outcome(results, base + first, batch.time(first), None, total, total)
 
 
-def _slide_on_demand(tree: Tree, batch: Batch, heads: Heads, states: Run) -> Outcome:
+def _slide_on_demand(view: View, batch: Batch, heads: Heads, states: Run) -> Outcome:
     """The outcome where states are as large as what they aggregate: each row's is made of nodes of trees."""
-    layout, base, head, count = tree.layout, tree.tail, tree.head, len(batch)
+    layout, base, head, count = view.layout, view.end, view.head, len(batch)
     nodes = Pyramid(layout)
     nodes.add(states)
-    seeing = heads.seeing(tree) if len(tree) else 0
+    seeing = heads.seeing(view) if len(view) else 0
     firsts = (heads.in_batch(seeing) + base).tolist()
     totals = []
     for row in range(count):
-        head = heads.enter(tree.forest, head, row) if row < seeing else firsts[row - seeing]
-        total = tree.forest.fold_nodes(head, base) if head < base else NOTHING
+        head = heads.enter(view.log, head, row) if row < seeing else firsts[row - seeing]
+        total = view.log.fold_nodes(head, base) if head < base else NOTHING
         for node in nodes.cover(max(head - base, 0), row + 1):
             total = layout.join(total, node)
         totals.append(total)
     if head < base:
-        oldest = tree.forest.read([Piece(0, head, head + 1)])[0].times.tolist()[0]
+        oldest = view.log.read([Piece(0, head, head + 1)])[0].times.tolist()[0]
     else:
         oldest = batch.time(head - base)
     return Outcome(layout.lower(layout.gather(totals)), head, oldest, None, totals[-1], totals[-1])
@@ -132,39 +132,39 @@ def _slide_on_demand(tree: Tree, batch: Batch, heads: Heads, states: Run) -> Out
 class _Walk:
     """Rows whose windows start before the batch, page by page of where they start."""
 
-    def __init__(self, tree: Tree, heads: Heads) -> None:
-        self._tree, self._heads = tree, heads
+    def __init__(self, view: View, heads: Heads) -> None:
+        self._view, self._heads = view, heads
         #: the stack, and the aggregate from its boundary to the batch
-        self.stack, self._between = tree.walker()
+        self.stack, self._between = view.walker()
         #: the aggregate of the batch's rows so far
         self._so_far: Any = NOTHING
-        self.head = tree.head
-        self.oldest = tree.oldest
+        self.head = view.head
+        self.oldest = view.oldest
         self.answers: list[Lowered] = []
         #: the aggregate of the window of the last row so far
         self.total: Any = NOTHING
 
     @property
-    def younger(self) -> Any:
-        """The aggregate from the stack's boundary on, as far as the walk has come."""
-        return self._tree.layout.join(self._between, self._so_far)
+    def r1(self) -> Any:
+        """The aggregate from the stack's boundary to the last row so far."""
+        return self._view.layout.join(self._between, self._so_far)
 
     def go(self, states: Run, stop: int) -> None:
-        layout, row = self._tree.layout, 0
-        if self.stack.leaves is None:
+        layout, row = self._view.layout, 0
+        if self.stack.head_page is None:
             row = self._before_any_leaves(states, stop)
         while row < stop:
             leaves = self._enter(row)
             firsts = self._heads.within(leaves, self._between, self.head, row, stop)
             end = row + len(firsts)
             suffixes = take(layout, leaves.suffixes(layout), firsts, leaves.start)
-            self._answer(layout.followed_by(suffixes, self.younger), layout.cut(states, row, end))
+            self._answer(layout.followed_by(suffixes, self.r1), layout.cut(states, row, end))
             self.head, row = int(firsts[-1]), end
             self.oldest = leaves.times(self.head, self.head + 1)[0]
 
     def _answer(self, older: Run, states: Run) -> None:
         """The results of some rows, whose windows hold an older part each and the rows up to them."""
-        layout = self._tree.layout
+        layout = self._view.layout
         prefixes = layout.prefixes(states)
         totals, last = layout.combine(older, prefixes), layout.length(prefixes) - 1
         self.answers.append(layout.lowered(totals))
@@ -173,18 +173,18 @@ class _Walk:
 
     def _before_any_leaves(self, states: Run, stop: int) -> int:
         """Rows that evict nothing, while there is no stack yet: what is there is one state."""
-        idle = self._heads.idle(self._tree, stop)
+        idle = self._heads.idle(self._view, stop)
         if idle:
-            layout = self._tree.layout
-            self._answer(layout.gather([self._tree.total()]), layout.cut(states, 0, idle))
+            layout = self._view.layout
+            self._answer(layout.gather([self._view.total()]), layout.cut(states, 0, idle))
         return idle
 
-    def _enter(self, row: int) -> Leaves:
-        leaves = self.stack.leaves
+    def _enter(self, row: int) -> HeadPage:
+        leaves = self.stack.head_page
         inside = leaves is not None and leaves.start <= self.head < leaves.stop
         if leaves is not None and inside and self._heads.stays(leaves, self._between, row):
             return leaves
-        head = self._heads.enter(self._tree.forest, self.head, row)
+        head = self._heads.enter(self._view.log, self.head, row)
         boundary = self.stack.boundary
         leaves = self.stack.seek(head)
         if self.stack.boundary != boundary:

@@ -1,6 +1,6 @@
 """What a policy lets go: the first leaf that stays.
 
-Limits on count and time are compared with the few oldest times first, and then by a search of the forest. A
+Limits on count and time are compared with the few oldest times first, and then by a search of the log. A
 predicate is asked of the few oldest elements one by one, as far as the tree has their states ready, then of
 the whole window, and then of whole subtrees.
 """
@@ -11,21 +11,21 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from mta.core.forest import count_first
 from mta.core.limits import Limits, Predicate
+from mta.core.log import count_first
 from mta.core.outcome import Batch
 from mta.core.states import NOTHING, Run
-from mta.core.tree import NEAR, UNKNOWN, Tree
+from mta.core.view import NEAR, UNKNOWN, View
 from mta.monoids.base import Array
 from mta.times.cuts import Side, before, cut
 
 #: How many of the oldest elements leave, the one that comes among them if it may not stay; what the tree
-#: makes of it (`Tree.coming`), and the state of the window with it, before any leave. These two are UNKNOWN
+#: makes of it (`View.coming`), and the state of the window with it, before any leave. These two are UNKNOWN
 #: where nobody needed them.
 Gone: TypeAlias = tuple[int, Any, Any]
 
 #: What becomes of an element with some state and time that comes.
-Rule: TypeAlias = Callable[[Tree, Any, Any], Gone]
+Rule: TypeAlias = Callable[[View, Any, Any], Gone]
 
 #: What a policy asks of an aggregate.
 Question: TypeAlias = Callable[[Any], Any]
@@ -45,12 +45,12 @@ def rule_of(limits: Limits) -> Rule:
         return _rule_of_span(span)
     if count is not None and limits == Limits(count=count):
         return _rule_of_count(count)
-    return lambda tree, _, time: (first_kept(tree, limits, time, tree.tail + 1) - tree.head, UNKNOWN, UNKNOWN)
+    return lambda view, _, time: (first_kept(view, limits, time, view.end + 1) - view.head, UNKNOWN, UNKNOWN)
 
 
 def _rule_of_count(count: int) -> Rule:
-    def gone(tree: Tree, _state: Any, _time: Any) -> Gone:
-        surplus = tree.tail - tree.head - count
+    def gone(view: View, _state: Any, _time: Any) -> Gone:
+        surplus = view.end - view.head - count
         if surplus < 0:
             return NONE_GOES
         return (surplus + 1, UNKNOWN, UNKNOWN) if surplus else ONE_GOES
@@ -59,16 +59,16 @@ def _rule_of_count(count: int) -> Rule:
 
 
 def _rule_of_span(span: int) -> Rule:
-    def gone(tree: Tree, _state: Any, time: Any) -> Gone:
-        if tree.head == tree.tail:
+    def gone(view: View, _state: Any, time: Any) -> Gone:
+        if view.head == view.end:
             return NONE_GOES
         start = time - span if type(time) is int else cut(time, span, "right")
-        if tree.oldest > start:
+        if view.oldest > start:
             return NONE_GOES
-        ahead = tree.ahead
+        ahead = view.steps
         if ahead and ahead[-1][0] > start:
             return ONE_GOES
-        return _first_after(tree, start, "right") - tree.head, UNKNOWN, UNKNOWN
+        return _first_after(view, start, "right") - view.head, UNKNOWN, UNKNOWN
 
     return gone
 
@@ -77,20 +77,20 @@ def _rule_of_predicates(limits: Limits) -> Rule:
     rejects, rests = limits.of_total, [each.enough for each in limits.of_rest]
     most, timed = limits.count, bool(limits.spans())
 
-    def gone(tree: Tree, state: Any, time: Any) -> Gone:
-        head, tail = tree.head, tree.tail
+    def gone(view: View, state: Any, time: Any) -> Gone:
+        head, tail = view.head, view.end
         if head == tail:
             return (1 if rejects and rejects(state, state) else 0), UNKNOWN, state
-        younger = tree.coming(state)
+        younger = view.coming(state)
         first, total = head, UNKNOWN
         if rejects:
-            total, old = tree.whole(younger), tree.first
+            total, old = view.whole(younger), view.first
             if old is UNKNOWN or rejects(total, old):
-                first = _first_not_rejected_after(tree, rejects, total)
+                first = _first_not_rejected_after(view, rejects, total)
         for enough in rests:
-            first = max(first, _first_needed(tree, enough, younger, state))
+            first = max(first, _first_needed(view, enough, younger, state))
         if timed:
-            first = max(first, first_kept(tree, limits, time, tail + 1))
+            first = max(first, first_kept(view, limits, time, tail + 1))
         elif most is not None and tail - first >= most:
             first = tail + 1 - most
         if first >= tail:
@@ -100,101 +100,101 @@ def _rule_of_predicates(limits: Limits) -> Rule:
     return gone
 
 
-def first_kept_now(tree: Tree, limits: Limits) -> int:
+def first_kept_now(view: View, limits: Limits) -> int:
     """The first leaf that the policy keeps in a window as it is."""
-    if not len(tree):
-        return tree.head
-    head = first_kept(tree, limits, tree.youngest, tree.tail)
+    if not len(view):
+        return view.head
+    head = first_kept(view, limits, view.log.youngest, view.end)
     if limits.of_total:
-        head = max(head, _first_not_rejected(tree, limits.of_total, tree.whole(tree.coming(NOTHING))))
+        head = max(head, _first_not_rejected(view, limits.of_total, view.whole(view.coming(NOTHING))))
     for each in limits.of_rest:
-        head = max(head, _first_needed(tree, each.enough, tree.coming(NOTHING), NOTHING))
+        head = max(head, _first_needed(view, each.enough, view.coming(NOTHING), NOTHING))
     return head
 
 
-def first_kept(tree: Tree, limits: Limits, youngest: Any, tail: int) -> int:
+def first_kept(view: View, limits: Limits, youngest: Any, tail: int) -> int:
     """The first leaf that the limits on count and time keep in a window that ends so."""
-    head = tree.head
-    if head == tree.tail:
+    head = view.head
+    if head == view.end:
         return head
     if limits.count is not None and tail - limits.count > head:
-        head = min(tail - limits.count, tree.tail)
+        head = min(tail - limits.count, view.end)
     for start, side in limits.cuts(youngest):
-        head = max(head, _first_after(tree, start, side))
+        head = max(head, _first_after(view, start, side))
     return head
 
 
-def _first_after(tree: Tree, start: Any, side: Side) -> int:
+def _first_after(view: View, start: Any, side: Side) -> int:
     """The first leaf with a time > start (right) or >= start (left)."""
-    oldest, head = tree.oldest, tree.head
+    oldest, head = view.oldest, view.head
     if oldest > start or (side == "left" and oldest == start):
         return head
-    for time, _, _ in reversed(tree.ahead[-NEAR:]):
+    for time, _, _ in reversed(view.steps[-NEAR:]):
         head += 1
         if time > start or (side == "left" and time == start):
             return head
-    return tree.forest.first_leaf(tree.head, start, side)
+    return view.log.first_position(view.head, start, side)
 
 
-def _first_not_rejected(tree: Tree, rejects: Predicate, total: Any) -> int:
+def _first_not_rejected(view: View, rejects: Predicate, total: Any) -> int:
     """The first leaf of a window, which is not empty, that a predicate lets stay when it is given `total`."""
-    old = tree.first
+    old = view.first
     if old is UNKNOWN or rejects(total, old):
-        return _first_not_rejected_after(tree, rejects, total)
-    return tree.head
+        return _first_not_rejected_after(view, rejects, total)
+    return view.head
 
 
-def _first_not_rejected_after(tree: Tree, rejects: Predicate, total: Any) -> int:
+def _first_not_rejected_after(view: View, rejects: Predicate, total: Any) -> int:
     """The same, where the oldest element is rejected if its state is ready."""
-    head, ahead, old = tree.head, tree.ahead, tree.first
-    if old is not UNKNOWN and tree.singles:
-        for at in range(1, min(len(ahead), len(tree).bit_length()) + 1):
-            old = tree.combine(old, ahead[-at][2])
+    head, ahead, old = view.head, view.steps, view.first
+    if old is not UNKNOWN and view.singles:
+        for at in range(1, min(len(ahead), len(view).bit_length()) + 1):
+            old = view.combine(old, ahead[-at][2])
             if not rejects(total, old):
                 return head + at
     # the window put together as in `total`, and not as it was kept: two sums that may be rounded otherwise
-    if rejects(total, tree.whole(tree.coming(NOTHING))):
-        return tree.tail
-    first, _ = tree.forest.longest_prefix(head, lambda prefix: rejects(total, prefix))
+    if rejects(total, view.whole(view.coming(NOTHING))):
+        return view.end
+    first, _ = view.log.longest_prefix(head, lambda prefix: rejects(total, prefix))
     if first == head:
-        tree.oldest_state()  # from now on it is ready: as long as it stays, nothing is searched
+        view.oldest_state()  # from now on it is ready: as long as it stays, nothing is searched
     return first
 
 
-def _first_needed(tree: Tree, enough: Question, younger: Any, state: Any) -> int:
+def _first_needed(view: View, enough: Question, younger: Any, state: Any) -> int:
     """The first leaf of a window, which is not empty, that stays because what is younger is not enough.
 
     `state` comes behind, or NOTHING, and `younger` is what the tree makes of it (`coming`).
     """
 
     def may_go(k: int) -> bool:
-        rest = tree.rest(k, younger, state)
+        rest = view.rest(k, younger, state)
         return rest is not NOTHING and bool(enough(rest))
 
     if not may_go(1):
-        return tree.head
-    near, ready = len(tree).bit_length(), tree.rests_ready()
+        return view.head
+    near, ready = len(view).bit_length(), view.rests_ready()
     known = min(near, ready)
     for k in range(2, known + 1):
         if not may_go(k):
-            return tree.head + k - 1
+            return view.head + k - 1
     if known < ready:
         known = bisect_left(range(ready + 1), True, lo=known + 1, key=lambda k: not may_go(k)) - 1
         if known < ready:
-            return tree.head + known
-    return tree.forest.shortest_suffix(tree.head + max(known, 1), state, enough)
+            return view.head + known
+    return view.log.shortest_suffix(view.head + max(known, 1), state, enough)
 
 
-def first_kept_after(tree: Tree, limits: Limits, batch: Batch, states: Run) -> int:
+def first_kept_after(view: View, limits: Limits, batch: Batch, states: Run) -> int:
     """The first leaf that the policy keeps once a batch is in."""
     last = batch.last
-    head = first_kept(tree, limits, last, tree.tail + len(batch)) if len(tree) else tree.tail
-    if head == tree.tail:
+    head = first_kept(view, limits, last, view.end + len(batch)) if len(view) else view.end
+    if head == view.end:
         head += _first_kept_among(limits, batch.times, last)
     if limits.of_total:
-        head = max(head, _first_not_rejected_behind(tree, limits.of_total, states))
+        head = max(head, _first_not_rejected_behind(view, limits.of_total, states))
     for each in limits.of_rest:
-        head = max(head, _first_needed_behind(tree, each.enough, states))
+        head = max(head, _first_needed_behind(view, each.enough, states))
     return head
 
 
@@ -205,17 +205,17 @@ def _first_kept_among(limits: Limits, times: Array, youngest: Any) -> int:
     return max([first, *(before(times, start, side) for start, side in limits.cuts(youngest))])
 
 
-def _first_not_rejected_behind(tree: Tree, rejects: Predicate, states: Run) -> int:
+def _first_not_rejected_behind(view: View, rejects: Predicate, states: Run) -> int:
     """The first leaf that a predicate lets stay, where a batch comes behind the window."""
     older: Any = NOTHING
-    total = tree.layout.fold(states)
-    if len(tree):
-        older = tree.whole(tree.coming(NOTHING))
-        total = tree.combine(older, total)
-        head = _first_not_rejected(tree, rejects, total)
-        if head < tree.tail:
+    total = view.layout.fold(states)
+    if len(view):
+        older = view.whole(view.coming(NOTHING))
+        total = view.combine(older, total)
+        head = _first_not_rejected(view, rejects, total)
+        if head < view.end:
             return head
-    layout, last = tree.layout, tree.layout.length(states) - 1
+    layout, last = view.layout, view.layout.length(states) - 1
     if layout.monoid.grows:
         gone = bisect_left(
             range(last),
@@ -226,12 +226,12 @@ def _first_not_rejected_behind(tree: Tree, rejects: Predicate, states: Run) -> i
         prefixes = layout.preceded_by(older, layout.prefixes(layout.cut(states, 0, last)))
         gone = count_first(layout, prefixes, lambda prefix: rejects(total, prefix))
     # all of it is asked of as the total itself, and not as a sum that was rounded otherwise
-    return tree.tail + gone + int(gone == last and bool(rejects(total, total)))
+    return view.end + gone + int(gone == last and bool(rejects(total, total)))
 
 
-def _first_needed_behind(tree: Tree, enough: Question, states: Run) -> int:
+def _first_needed_behind(view: View, enough: Question, states: Run) -> int:
     """The first leaf that stays because what is younger is not enough, where a batch comes behind."""
-    layout = tree.layout
+    layout = view.layout
     if layout.monoid.grows:
         count, total = layout.length(states), layout.fold(states)
         needed = bisect_left(
@@ -241,5 +241,5 @@ def _first_needed_behind(tree: Tree, enough: Question, states: Run) -> int:
         suffixes = layout.suffixes(states)
         total, needed = layout.at(suffixes, 0), count_first(layout, suffixes, enough)
     if needed:
-        return tree.tail + needed - 1
-    return tree.forest.shortest_suffix(tree.head, total, enough) if len(tree) else tree.tail
+        return view.end + needed - 1
+    return view.log.shortest_suffix(view.head, total, enough) if len(view) else view.end

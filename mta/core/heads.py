@@ -11,12 +11,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from mta.core.forest import Forest
 from mta.core.limits import Limits, OfRest
+from mta.core.log import Log
 from mta.core.predicates.starts import Read, answers
-from mta.core.stack import Leaves
+from mta.core.stack import HeadPage
 from mta.core.states import NOTHING, ColumnLayout, Run
-from mta.core.tree import Tree
+from mta.core.view import View
 from mta.monoids.base import Array
 from mta.monoids.ufuncs import quiet
 from mta.numbers.wide import Words, is_wide
@@ -31,23 +31,23 @@ class Heads(ABC):
     """Rows see elements of before the batch first, and then no more."""
 
     @abstractmethod
-    def seeing(self, tree: Tree) -> int:
+    def seeing(self, view: View) -> int:
         """How many rows hold the youngest element of before."""
 
     @abstractmethod
-    def idle(self, tree: Tree, stop: int) -> int:
+    def idle(self, view: View, stop: int) -> int:
         """How many of the first rows hold the oldest element of before, and so all of them."""
 
-    def stays(self, leaves: Leaves, between: Any, row: int) -> bool:  # noqa: ARG002
+    def stays(self, leaves: HeadPage, between: Any, row: int) -> bool:  # noqa: ARG002
         """Whether it is known that a row's window starts among these leaves, if the one before does."""
         return False
 
     @abstractmethod
-    def enter(self, forest: Forest, head: int, row: int) -> int:
+    def enter(self, log: Log, head: int, row: int) -> int:
         """The first leaf of a row's window, if it is before the batch and not before `head`."""
 
     @abstractmethod
-    def within(self, leaves: Leaves, between: Any, head: int, row: int, stop: int) -> Firsts:
+    def within(self, leaves: HeadPage, between: Any, head: int, row: int, stop: int) -> Firsts:
         """The first leaf of each row's window, for rows from `row` on where it is one of these, or `head`.
 
         `between` is the aggregate from the stack's boundary to the batch.
@@ -67,18 +67,18 @@ class LimitHeads(Heads):
         #: what a leaf's time is compared with: it is kept if > (right) or >= (left)
         self._cuts = limits.cut_columns(times)
 
-    def seeing(self, tree: Tree) -> int:
-        return self._rows_that_keep(tree.tail - 1, tree.youngest, 0, len(self._times))
+    def seeing(self, view: View) -> int:
+        return self._rows_that_keep(view.end - 1, view.log.youngest, 0, len(self._times))
 
-    def idle(self, tree: Tree, stop: int) -> int:
-        return self._rows_that_keep(tree.head, tree.oldest, 0, stop)
+    def idle(self, view: View, stop: int) -> int:
+        return self._rows_that_keep(view.head, view.oldest, 0, stop)
 
-    def enter(self, forest: Forest, head: int, row: int) -> int:
+    def enter(self, log: Log, head: int, row: int) -> int:
         if self._count is not None:
             head = max(head, self._base + row + 1 - self._count)
-        return max([head, *(forest.first_leaf(head, cut, side) for cut, side in self._cuts_of(row))])
+        return max([head, *(log.first_position(head, cut, side) for cut, side in self._cuts_of(row))])
 
-    def within(self, leaves: Leaves, between: Any, head: int, row: int, stop: int) -> Firsts:  # noqa: ARG002
+    def within(self, leaves: HeadPage, between: Any, head: int, row: int, stop: int) -> Firsts:  # noqa: ARG002
         end = self._rows_that_keep(leaves.stop - 1, leaves.page.times[-1], row, stop)
         firsts = self._among(leaves.page.times, leaves.start, row, end)
         return firsts if firsts[0] >= head else np.maximum(as_column(firsts), head)
@@ -132,16 +132,16 @@ class KnownHeads(Heads):
     def __init__(self, firsts: Array, base: int) -> None:
         self._firsts, self._base = firsts, base
 
-    def seeing(self, tree: Tree) -> int:
-        return int(self._firsts.searchsorted(tree.tail))
+    def seeing(self, view: View) -> int:
+        return int(self._firsts.searchsorted(view.end))
 
-    def idle(self, tree: Tree, stop: int) -> int:
-        return min(stop, int(self._firsts.searchsorted(tree.head, "right")))
+    def idle(self, view: View, stop: int) -> int:
+        return min(stop, int(self._firsts.searchsorted(view.head, "right")))
 
-    def enter(self, forest: Forest, head: int, row: int) -> int:  # noqa: ARG002
+    def enter(self, log: Log, head: int, row: int) -> int:  # noqa: ARG002
         return int(self._firsts[row])
 
-    def within(self, leaves: Leaves, between: Any, head: int, row: int, stop: int) -> Array:  # noqa: ARG002
+    def within(self, leaves: HeadPage, between: Any, head: int, row: int, stop: int) -> Array:  # noqa: ARG002
         firsts = self._firsts[row:stop]
         return firsts[: firsts.searchsorted(leaves.stop)]
 
@@ -171,22 +171,22 @@ class RestHeads(Heads):
         (part,) = asked.parts
         return part
 
-    def seeing(self, tree: Tree) -> int:  # noqa: ARG002
+    def seeing(self, view: View) -> int:  # noqa: ARG002
         return _first_true(self._enough(self._so_far[self._part]), self._count)
 
-    def idle(self, tree: Tree, stop: int) -> int:
-        rest = tree.forest.fold_nodes(tree.head + 1, tree.tail)
+    def idle(self, view: View, stop: int) -> int:
+        rest = view.log.fold_nodes(view.head + 1, view.end)
         return _first_true(self._enough(self._followed(rest, 0, stop)), stop)
 
-    def stays(self, leaves: Leaves, between: Any, row: int) -> bool:
+    def stays(self, leaves: HeadPage, between: Any, row: int) -> bool:
         younger = self._followed(self._whole.join(leaves.rest, between), row, row + 1)
         return not self._enough(younger)[0]
 
-    def enter(self, forest: Forest, head: int, row: int) -> int:
+    def enter(self, log: Log, head: int, row: int) -> int:
         so_far = self._whole.at(self._so_far, row)
-        return min(forest.shortest_suffix(head, so_far, self._predicate.enough), forest.tail - 1)
+        return min(log.shortest_suffix(head, so_far, self._predicate.enough), log.tail - 1)
 
-    def within(self, leaves: Leaves, between: Any, head: int, row: int, stop: int) -> Firsts:
+    def within(self, leaves: HeadPage, between: Any, head: int, row: int, stop: int) -> Firsts:
         layout, whole = self._layout, self._whole
         younger = self._followed(whole.join(leaves.rest, between), row, stop)
         rows = max(1, _first_true(self._enough(younger), stop - row))

@@ -44,6 +44,6 @@ class Outcome(NamedTuple):
     #: the stack walked up to that head; None where the last window lies in the batch
     walker: Stack | None
     #: the aggregate from the walker's boundary, or from the head where there is no walker, to the new tail
-    younger: Any
+    r1: Any
     #: the aggregate of the last row's window
     total: Any

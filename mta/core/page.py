@@ -59,6 +59,13 @@ class Page:
         return self._pyramid
 
 
+class Follower(Protocol):
+    """Follows the head of one view, and has the pages read that the head comes to next."""
+
+    def head_at(self, page: int) -> None:
+        """The head of the view, or of a batch that slides over it, is in a page of elements."""
+
+
 class PageSource(Protocol):
     """Where full pages are kept: in the process, or in a store."""
 
@@ -66,22 +73,19 @@ class PageSource(Protocol):
         """Refuses the aggregates of full pages that cannot be kept here, before anything has changed."""
 
     def put(self, tier: int, number: int, page: Page) -> None:
-        """Takes a full page whose elements are about to come into the window."""
+        """Takes a full page whose elements are about to be appended."""
 
     def settle(self, tail: int) -> None:
-        """All elements before `tail` are in the window, or were."""
+        """The elements before `tail` have been appended: pages of these count."""
 
     def take_back(self, tail: int) -> None:
-        """The elements from `tail` on, of which pages were put, did not come in."""
+        """The elements from `tail` on were not appended: pages of them that were put do not count."""
 
     def fetch(self, wanted: Sequence[tuple[int, int]]) -> list[Page]:
         """Pages by tier and number, in one round trip at most."""
 
-    def head_at(self, page: int) -> None:
-        """The head is in a page of leaves, of the window or of a batch that slides over it.
-
-        A source reads ahead for a head that goes from page to page.
-        """
+    def follow(self) -> Follower:
+        """A follower of one view's head."""
 
     def reserve(self, pages: int) -> None:
         """So many pages may be needed at once."""
@@ -90,7 +94,7 @@ class PageSource(Protocol):
         """Pages of a tier before a number will not be read again."""
 
     def admit(self, tail: int) -> None:
-        """Waits until there is room for more pages; `tail` elements are in the window or were."""
+        """Waits until there is room for more pages; `tail` elements have been appended."""
 
     def close(self) -> None: ...
 

@@ -1,4 +1,4 @@
-"""Pages of a window without a store: the paper's Mem. LMTA and Mem. AMTA."""
+"""Pages of a log without a store: the paper's Mem. LMTA and Mem. AMTA."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ from collections.abc import Sequence
 
 from mta.core.page import Page
 from mta.core.states import Run
+
+
+class NoFollower:
+    """Reads nothing ahead: all pages are in the process."""
+
+    def head_at(self, page: int) -> None:
+        pass
 
 
 class LocalPages:
@@ -31,8 +38,8 @@ class LocalPages:
     def fetch(self, wanted: Sequence[tuple[int, int]]) -> list[Page]:
         return [self._pages[key] for key in wanted]
 
-    def head_at(self, page: int) -> None:
-        pass
+    def follow(self) -> NoFollower:
+        return NoFollower()
 
     def drop_below(self, tier: int, number: int) -> None:
         for gone in range(self._dropped.get(tier, 0), number):

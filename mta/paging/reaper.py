@@ -1,4 +1,4 @@
-"""Deletion, in the background: pages behind the head that no version names, and keys that were given up."""
+"""Deletion, in the background: of pages behind every head that no version names, and of keys given up."""
 
 from __future__ import annotations
 
@@ -8,50 +8,53 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from mta.paging.background import Lane
-from mta.paging.keys import Behind, PageId
+from mta.paging.page_names import FirstPages, PageId
+from mta.paging.page_writer import PageWriter
 from mta.paging.ranges import without
-from mta.paging.shelf import Shelf
 from stores import StoreError
 
-#: Pages behind the head are deleted once so many have come together.
+#: Pages behind every head are deleted when there are this many of a tier.
 DELETE_AT_LEAST = 16
 
 _log = logging.getLogger("stores")
 
 
 class Reaper:
-    def __init__(self, shelf: Shelf, behind: Behind, lane: Lane) -> None:
-        self._shelf, self._behind, self._lane = shelf, behind, lane
+    def __init__(self, writer: PageWriter, first: FirstPages, lane: Lane) -> None:
+        self._writer, self._first, self._lane = writer, first, lane
         self._lock = threading.Lock()
         #: for each tier, the ranges of pages that may be in the store, oldest first
         self._stored: dict[int, list[range]] = {}
-        #: keys to delete that are not of pages behind the head
-        self._doomed: list[str] = []
+        #: for each tier, how many pages were dropped since its pages were last looked through
+        self._dropped: dict[int, int] = {}
+        #: keys to delete, beside those of pages behind every head
+        self._given_up: list[str] = []
         #: why the last deletion failed
         self.failure: StoreError | None = None
 
     def expect(self, name: PageId) -> None:
-        """A page is about to be sent, and may be in the store from now on."""
+        """Notes a page that is about to be sent: it may be in the store from now on."""
         with self._lock:
             _append(self._stored.setdefault(name[0], []), name[1])
 
     def resume(self, tier: int, pages: range) -> None:
-        """Pages of a tier are in the store already."""
+        """Notes pages of a tier that are in the store already."""
         self._stored[tier] = [pages]
 
-    def doom(self, keys: Iterable[str]) -> None:
-        """Nobody needs what is under these keys, or may arrive under them."""
-        self._doomed += keys
+    def give_up(self, keys: Iterable[str]) -> None:
+        """Has keys deleted that no version names, nor will: something may be, or arrive, under them."""
+        self._given_up += keys
 
-    def behind_the_head(self, tier: int) -> None:
-        """More pages of a tier are behind the head now: deletes them if they are many."""
-        if sum(len(pages) for _, pages in self._gone(tier)) >= DELETE_AT_LEAST:
-            self._start()
+    def dropped(self, tier: int, count: int) -> None:
+        """`count` more pages of a tier are behind every head: deletes them if they are many."""
+        self._dropped[tier] = self._dropped.get(tier, 0) + count
+        if self._dropped[tier] >= DELETE_AT_LEAST and tier in self._stored:
+            self._lane.submit(self._delete_if_many)
 
     def start(self) -> None:
         """Deletes what can be deleted, in the background."""
-        if self._doomed or any(self._gone(tier) for tier in list(self._stored)):
-            self._start()
+        if self._given_up or self._stored:
+            self._lane.submit(self._delete_in_background)
 
     def check(self) -> None:
         """Raises the store's error if it goes on refusing to delete: the store would fill up unseen."""
@@ -60,34 +63,40 @@ class Reaper:
             self._delete()
 
     def finish(self) -> None:
-        """Deletes what is behind the head and no version names, before the window is given up."""
+        """Deletes pages behind every head that no version names, before the window is given up."""
         self._lane.finish()
         with suppress(StoreError):  # what cannot be deleted now is left for `mta gc`
             self._delete()
 
     def clear_away(self) -> None:
-        """Deletes what no version names, wherever the head is: nobody goes on with it."""
+        """Deletes all pages that no version names, wherever the heads are: the window is given up."""
         with suppress(StoreError):  # what cannot be deleted now is left for `mta gc`
-            if not self._shelf.keys.knows_root():
-                return  # what this writer takes for uncommitted may be another's, or committed after all
-            self._delete_doomed()
+            if not self._writer.keys.knows_root():
+                return  # pages that this writer takes for uncommitted may be another's, or be committed
+            self._delete_given_up()
             for tier in list(self._stored):
                 self._delete_pages(tier, self._unneeded(tier))
 
-    def _start(self) -> None:
-        self._lane.submit(self._delete_what_can_be)
+    def _delete_if_many(self) -> None:
+        """Deletes what can be deleted, if it is many pages. Versions may name pages that were dropped."""
+        many = False
+        for tier in list(self._stored):
+            self._dropped[tier] = sum(len(pages) for _, pages in self._gone(tier))
+            many = many or self._dropped[tier] >= DELETE_AT_LEAST
+        if many:
+            self._delete_in_background()
 
-    def _delete_what_can_be(self) -> None:
+    def _delete_in_background(self) -> None:
         try:
             self._delete()
         except StoreError as error:
-            window = self._shelf.window
+            window = self._writer.window
             _log.warning("what the window %r needs no longer could not be deleted: %s", window, error)
 
     def _delete(self) -> None:
-        """Deletes what is behind the head and every retained version; what fails is left for next time."""
+        """Deletes pages behind every head that no version names; what fails is left for the next time."""
         try:
-            self._delete_doomed()
+            self._delete_given_up()
             for tier in list(self._stored):
                 self._delete_pages(tier, self._gone(tier))
         except StoreError as error:
@@ -95,27 +104,27 @@ class Reaper:
             raise
         self.failure = None
 
-    def _delete_doomed(self) -> None:
-        keys = list(self._doomed)
+    def _delete_given_up(self) -> None:
+        keys = list(self._given_up)
         if keys:
-            self._shelf.store.delete_many(keys)
-            del self._doomed[: len(keys)]
+            self._writer.store.delete_many(keys)
+            del self._given_up[: len(keys)]
 
     def _delete_pages(self, tier: int, gone: list[tuple[str, range]]) -> None:
         for prefix, pages in gone:
-            self._shelf.store.delete_range(prefix, pages.start, pages.stop)
+            self._writer.store.delete_range(prefix, pages.start, pages.stop)
         with self._lock:
             self._stored[tier] = without(self._stored[tier], [pages for _, pages in gone])
 
     def _gone(self, tier: int) -> list[tuple[str, range]]:
-        """Pages of a tier in the store that are behind the head, and that no version names."""
-        return self._unneeded(tier, self._behind.first(tier))
+        """Pages of a tier in the store that are behind every head, and that no version names."""
+        return self._unneeded(tier, self._first.get(tier, 0))
 
     def _unneeded(self, tier: int, below: int | None = None) -> list[tuple[str, range]]:
         """Pages of a tier in the store that no version names, below a number, with their keys' prefix."""
         with self._lock:
             stored = list(self._stored.get(tier, []))
-        keys, held = self._shelf.keys, [*stored]
+        keys, held = self._writer.keys, [*stored]
         if below is not None:
             held = [range(each.start, min(each.stop, below)) for each in stored if each.start < below]
         named: dict[str, list[range]] = {}

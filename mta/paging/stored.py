@@ -1,7 +1,7 @@
-"""Pages of a window in a store: a buffer on the way out, a cache on the way in, and a reaper behind the head.
+"""Pages of a window in a store: a buffer on the way out, a cache on the way in, a reaper behind every head.
 
-Full pages wait in a bounded buffer and are written in the background; pages that the head will come to are
-read ahead in the background; the caller waits for the store only on a miss, and when the buffer is full.
+Full pages wait in a bounded buffer and are written in the background. Pages that a head comes to next are
+read ahead in the background. The caller waits for the store only on a miss, and when the buffer is full.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from mta.core.page import Page
-from mta.core.states import Layout, Run
-from mta.paging.ahead import ReadAhead
+from mta.core.states import Layout
 from mta.paging.background import Lane, pool_of
 from mta.paging.bounds import AS_IS, Bounds
 from mta.paging.buffer import Buffer, worth_a_call
 from mta.paging.cache import Cache
-from mta.paging.keys import Behind, Keys, PageId
+from mta.paging.page_names import FirstPages, PageId, WriterKeys
+from mta.paging.page_writer import PageWriter
+from mta.paging.read_ahead import ReadAhead
 from mta.paging.reaper import Reaper
-from mta.paging.shelf import Shelf
 from stores import Store
 
 
@@ -28,8 +28,24 @@ class Naming(Protocol):
     def keys(self, name: str) -> Iterable[str]: ...
 
 
+class Follower:
+    """Follows the head of one view, and has the pages read ahead that it comes to next."""
+
+    def __init__(self, head: ReadAhead, cache: Cache, buffer: Buffer) -> None:
+        self._head, self._cache, self._buffer = head, cache, buffer
+
+    def head_at(self, page: int) -> None:
+        """The head of the view, or of a batch that slides over it, is in a page of elements."""
+        walked = self._head.head_at(page)
+        if walked:
+            self._cache.walked_over([(0, number) for number in walked])
+            if self._head.is_due():
+                unwritten, coming = self._buffer.pages, self._head.coming(self._buffer.tail)
+                self._cache.read_ahead([name for name in coming if name not in unwritten], self._head)
+
+
 class StoredPages:
-    """The source of pages of a window with a store.
+    """The source of pages of a log with a store.
 
     Writing and deleting are done one after the other in one lane, and reading ahead in another.
     """
@@ -39,52 +55,38 @@ class StoredPages:
         store: Store,
         window: str,
         layout: Layout,
-        keys: Keys,
+        keys: WriterKeys,
         shift: int,
         bounds: Bounds = AS_IS,
     ) -> None:
         pool = pool_of(store)
-        self._window, self._layout, self._shift = window, layout, shift
+        self._window, self._shift, self._bounds = window, shift, bounds
         self._writer, self._reader = Lane(pool), Lane(pool)
-        self._shelf = Shelf(store, window, layout, keys, shift)
-        self._behind = Behind()
-        self._reaper = Reaper(self._shelf, self._behind, self._writer)
-        self._ahead = ReadAhead(shift, bounds.pages_cached(shift), bounds.refill)
-        self._cache = Cache(self._shelf, self._behind, self._ahead, self._reader)
+        self._first: FirstPages = {}
+        self._page_writer = PageWriter(store, window, layout, keys, shift)
+        self._reaper = Reaper(self._page_writer, self._first, self._writer)
+        self._cache = Cache(self._page_writer, self._first, self._reader)
         self._buffer = Buffer(
-            self._shelf, self._cache, self._reaper, self._writer, together=worth_a_call(shift)
+            *(self._page_writer, self._cache, self._reaper, self._writer, self._first),
+            together=worth_a_call(shift),
         )
         self._buffer.hold(bounds.pages_buffered(shift))
         #: pages that were asked for, and those of them that were in the process or on their way to it
         self.asked = 0
         self.hits = 0
+        # these calls of a page source are the buffer's own
+        self.check = layout.check_storable_states
+        self.put, self.settle, self.take_back = self._buffer.put, self._buffer.settle, self._buffer.take_back
+        self.admit = self._buffer.admit
 
     # -- out --------------------------------------------------------------------------------------------
 
-    def check(self, states: Run) -> None:
-        self._layout.check_storable_states(states)
-
-    def put(self, tier: int, number: int, page: Page) -> None:
-        if (tier, number) not in self._behind:
-            self._buffer.put((tier, number), page)
-
     def put_early(self, pages: Sequence[tuple[int, Page]]) -> None:
-        """Starts to write pages of leaves that are about to come, so that no checkpoint waits for them."""
+        """Starts to write pages of elements that are about to be appended, so that no checkpoint waits."""
         self._buffer.put_early([((0, number), page) for number, page in pages])
 
-    def settle(self, tail: int) -> None:
-        self._buffer.settle(tail)
-
-    def take_back(self, tail: int) -> None:
-        self._buffer.take_back(tail)
-
-    def admit(self, tail: int) -> None:
-        """Waits until the buffer has room. Raises the store's error if it cannot be emptied."""
-        self._buffer.mend(tail)
-        self._buffer.make_room()
-
     def flush(self, tail: int) -> None:
-        """Writes all pages of elements before `tail` that are still wanted."""
+        """Writes all pages of the elements before `tail` that are still wanted."""
         self._buffer.mend(tail)
         self._buffer.flush()
 
@@ -94,8 +96,8 @@ class StoredPages:
         found: dict[PageId, Page] = {}
         missing = []
         for name in dict.fromkeys(wanted):
-            # one that is written meanwhile leaves the buffer when it is in the cache
-            page = self._buffer.get(name) or self._cache.get(name)
+            # a page that is written meanwhile leaves the buffer when it is in the cache
+            page = self._buffer.pages.get(name) or self._cache.get(name)
             if page is None:
                 missing.append(name)
             else:
@@ -106,21 +108,20 @@ class StoredPages:
             found.update(self._cache.read(missing))
         return [found[name] for name in wanted]
 
-    def head_at(self, page: int) -> None:
-        walked = self._ahead.head_at(page)
-        if walked:
-            self._cache.walked_over([(0, number) for number in walked])
-            if self._ahead.is_due():
-                coming = self._ahead.coming(self._buffer.tail)
-                self._cache.read_ahead([name for name in coming if name not in self._buffer])
+    def follow(self) -> Follower:
+        """A follower of one view's head. All followers share the cache."""
+        head = ReadAhead(self._shift, self._bounds.pages_cached(self._shift), self._bounds.refill)
+        self._cache.follow(head)
+        return Follower(head, self._cache, self._buffer)
 
     def reserve(self, pages: int) -> None:
+        """Makes room for pages that are needed at once."""
         self._cache.reserve(pages)
 
     def resume(self, tail: int, first: int, tiers: int) -> None:
-        """The pages of leaves from `first` to `tail` are in the store already."""
+        """Goes on with the pages of the elements from `first` to `tail`, which are in the store already."""
         self._buffer.tail = tail
-        self._shelf.resume()
+        self._page_writer.resume()
         for tier in range(tiers):
             shift = self._shift * (tier + 1)
             self._reaper.resume(tier, range(first >> shift, tail >> shift))
@@ -128,15 +129,18 @@ class StoredPages:
     # -- away -------------------------------------------------------------------------------------------
 
     def drop_below(self, tier: int, number: int) -> None:
-        if self._behind.move(tier, number):
+        """Drops the pages of a tier before a number: they are behind every head."""
+        before = self._first.get(tier, 0)
+        if number > before:
+            self._first[tier] = number
             self._buffer.drop_below(tier, number)
             self._cache.drop_below(tier, number)
-            self._reaper.behind_the_head(tier)
+            self._reaper.dropped(tier, number - before)
 
     def committed(self, unneeded: list[str]) -> None:
-        """A version was committed, others were given up, and with them some keys."""
+        """Deletes, in the background, what no version names after a commit; `unneeded` are keys of parts."""
         self._buffer.keep_none_back()
-        self._reaper.doom(unneeded)
+        self._reaper.give_up(unneeded)
         self._reaper.start()
 
     def check_deletions(self) -> None:
@@ -144,20 +148,20 @@ class StoredPages:
         self._reaper.check()
 
     def check_present(self, version: Naming) -> None:
-        """Before a version is committed: that what it names is there, if the store may have lost some."""
-        self._shelf.check_present(lambda: version.keys(self._window))
+        """Raises PagesLost if pages that a version names are gone, where the store may have lost some."""
+        self._page_writer.check_present(lambda: version.keys(self._window))
 
     def delete_behind(self) -> None:
-        """Deletes what is behind the head and no version names, before the window is given up."""
+        """Deletes pages behind every head that no version names, before the window is given up."""
         self._reaper.finish()
 
     def forget(self) -> None:
-        """Deletes what no version names."""
+        """Deletes all pages that no version names: the window is given up."""
         self._buffer.clear()
         self._reaper.clear_away()
 
     def close(self) -> None:
-        """Ends the background work, and lets go of the pages in memory."""
+        """Ends the background work, and drops the pages in memory."""
         self._cache.stop()
         self._writer.finish()
         self._cache.close()

@@ -60,7 +60,7 @@ class Attempted:
 
     def abandon(self) -> None:
         """As if its process were gone: nothing is taken back."""
-        self.window._tree.forest.pages.close()
+        self.window._log.pages.close()
         self.window._closed = True
 
 
@@ -227,7 +227,7 @@ def test_an_attempt_that_fails_takes_its_pages_back(store: Store, name: str) -> 
     base = first_version(store, name, "abcdef")
     failed = begun(store, name, base, batch=1, text="abcdef")
     failed.push("ghijkl")
-    failed.window._tree.forest.pages.flush(failed.window._tree.tail)  # type: ignore[attr-defined]
+    failed.window._log.pages.flush(failed.window._log.tail)  # type: ignore[attr-defined]
     assert keys_of(store, name) > named(name, base)
     failed.window.close()
     assert keys_of(store, name) == named(name, base)
@@ -251,7 +251,7 @@ store = open_store(url)
 base = unpack_version(1, msgpack.unpackb(bytes.fromhex(packed), strict_map_key=False))
 attempt = begun(store, name, base, batch=1, text="abcdefghij", run="dead")
 attempt.window.slide(list("klmnopqrst"))
-attempt.window._tree.forest.pages.flush(attempt.window._tree.tail)
+attempt.window._log.pages.flush(attempt.window._log.tail)
 print("wrote", flush=True)
 while True:
     attempt.window.slide(list("uvwxyz"))
@@ -304,7 +304,7 @@ def test_gc_leaves_an_attempt_at_work_alone_until_its_lease_ends(
     base = first_version(store, name, "abcdef")
     at_work = begun(store, name, base, batch=1, text="abcdef")
     at_work.push("ghijkl")
-    at_work.window._tree.forest.pages.flush(at_work.window._tree.tail)  # type: ignore[attr-defined]
+    at_work.window._log.pages.flush(at_work.window._log.tail)  # type: ignore[attr-defined]
     stored = keys_of(store, name)
     collect(store, grace=0)
     assert keys_of(store, name) == stored > named(name, base)
@@ -362,7 +362,7 @@ def test_gc_allows_for_clocks_that_differ(store: Store, name: str, monkeypatch: 
     base = first_version(store, name, "abcdef")
     at_work = begun(store, name, base, batch=1, text="abcdef")
     at_work.push("ghijkl")
-    at_work.window._tree.forest.pages.flush(at_work.window._tree.tail)  # type: ignore[attr-defined]
+    at_work.window._log.pages.flush(at_work.window._log.tail)  # type: ignore[attr-defined]
     stored = keys_of(store, name)
     with monkeypatch.context() as later:
         now = store.now()
@@ -379,7 +379,7 @@ def test_a_write_that_comes_after_its_attempt_let_go_is_found(store: Store, name
     base = first_version(store, name, "abcdef")
     failed = begun(store, name, base, batch=1, text="abcdef")
     failed.push("ghijkl")
-    failed.window._tree.forest.pages.flush(failed.window._tree.tail)  # type: ignore[attr-defined]
+    failed.window._log.pages.flush(failed.window._log.tail)  # type: ignore[attr-defined]
     late = sorted(keys_of(store, name) - named(name, base))
     written = store.get_many(late)
     failed.window.close()
@@ -413,7 +413,7 @@ def test_two_attempts_publish_at_the_same_moment(store: Store, name: str) -> Non
     second = begun(store, name, base, batch=1, text="abcdef")
     for attempt, text in ((first, "ghijkl"), (second, "mnopqr")):
         attempt.push(text)
-        attempt.window._tree.forest.pages.flush(attempt.window._tree.tail)  # type: ignore[attr-defined]
+        attempt.window._log.pages.flush(attempt.window._log.tail)  # type: ignore[attr-defined]
     others: list[Version] = []
     crowded.before.append(lambda: others.append(second.publish()))
     version = first.publish()
@@ -431,7 +431,7 @@ def test_a_version_whose_publishing_had_no_answer_is_spared(store: Store, name: 
     line = FaultyStore(store, lambda call, _: cut and call == "swap_root", after=True)
     attempt = begun(line, name, base, batch=1, text="abcdef")
     attempt.push("ghijkl")
-    attempt.window._tree.forest.pages.flush(attempt.window._tree.tail)  # type: ignore[attr-defined]
+    attempt.window._log.pages.flush(attempt.window._log.tail)  # type: ignore[attr-defined]
     cut = True
     with pytest.raises(StoreUnavailable):
         attempt.publish()
@@ -473,7 +473,7 @@ def test_a_zombie_does_not_bring_a_retired_window_back(store: Store, name: str) 
     base = first_version(store, name, "abcdef")
     zombie = begun(store, name, base, batch=1, text="abcdef")
     zombie.push("ghijkl")
-    zombie.window._tree.forest.pages.flush(zombie.window._tree.tail)  # type: ignore[attr-defined]
+    zombie.window._log.pages.flush(zombie.window._log.tail)  # type: ignore[attr-defined]
     retire(store, name, 2)
     with pytest.raises(Fenced, match="was cleared away"):
         zombie.publish()
@@ -580,7 +580,7 @@ class Query(RuleBasedStateMachine):
         try:
             attempt.push(self.next_letters(count))
             if flush:
-                attempt.window._tree.forest.pages.flush(attempt.window._tree.tail)  # type: ignore[attr-defined]
+                attempt.window._log.pages.flush(attempt.window._log.tail)  # type: ignore[attr-defined]
         except (Fenced, PagesLost):
             assert not self.counts(attempt)
             self.at_work.remove(attempt)

@@ -182,7 +182,7 @@ class Checkpoints(RuleBasedStateMachine):
         """Restores the last version; the window before is closed, or forgotten with work under way."""
         if close:
             self.window.close()
-        self.window._tree.forest.pages.close()  # what was under way is done, as far as this test goes
+        self.window._log.pages.close()  # what was under way is done, as far as this test goes
         if not self.versions:
             with pytest.raises(WindowNotFound, match="no checkpoint"):
                 self.restore(None)
@@ -197,7 +197,7 @@ class Checkpoints(RuleBasedStateMachine):
         self.go_on(data.draw(st.sampled_from(sorted(self.versions))))
 
     def go_on(self, number: int | None) -> None:
-        self.window._tree.forest.pages.close()
+        self.window._log.pages.close()
         self.window = self.restore(number)
         self.lineage = max(self.versions) if number is None else number
         self.state = self.versions[self.lineage]

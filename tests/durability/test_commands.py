@@ -55,10 +55,10 @@ def url(tmp_path: Path) -> str:
         "    window.extend({'t': rows, 'u': rows})\n"
         "    window.checkpoint(offset={'file': 'ä', 'row': start + 500, 'raw': b'x'})\n"
         "window.extend({'t': range(100), 'u': range(100)})\n"
-        "window._tree.forest.pages.flush(window._tree.tail)\n"
+        "window._log.pages.flush(window._log.tail)\n"
         "dead = AmortizedMTA(monoids.Sum(), store=store, name='dead', page_size=2)\n"
         "dead.extend(range(100))\n"
-        "dead._tree.forest.pages.flush(dead._tree.tail)\n"
+        "dead._log.pages.flush(dead._log.tail)\n"
         "AmortizedMTA(monoids.Sum(), store=store, name='empty').checkpoint()\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )

@@ -95,7 +95,7 @@ def test_going_on_after_a_lost_answer_spares_what_may_be_committed(line: Line) -
     line.fail(window, "swap_root", after=True)
     for start in range(2000, 6000, 500):  # what the commit in doubt names is evicted and behind all else
         window.extend(VALUES[start : start + 500])
-    window._tree.forest.pages._writer.finish()  # type: ignore[attr-defined]
+    window._log.pages._writer.finish()  # type: ignore[attr-defined]
     assert verify(line.direct, "w").problems == []
     with line.restored() as restored:
         assert elements(restored) == VALUES[1500:2000]
@@ -137,7 +137,7 @@ def test_pages_between_checkpoints_do_not_pile_up(line: Line) -> None:
     window.checkpoint()
     for start in range(1000, 50_000, 1000):
         window.extend(VALUES[start : start + 1000])
-    window._tree.forest.pages._writer.finish()  # type: ignore[attr-defined]
+    window._log.pages._writer.finish()  # type: ignore[attr-defined]
     held = len(list(line.direct.list_keys(pages_of("w"))))
     assert held < 2 * 500 / 3 + 3 * 1000 / 3  # the version's window, this one, and a batch on its way out
 
@@ -223,8 +223,8 @@ def test_closing_a_forked_copy_spares_what_the_writer_committed_since(line: Line
     copy = line.window(4)
     vars(copy._keeper.hold).update(vars(window._keeper.hold))
     window.extend(VALUES[100:200])
-    window._tree.forest.pages.flush(window._tree.tail)  # type: ignore[attr-defined]
-    copy._tree.forest.pages._reaper._stored = dict(window._tree.forest.pages._reaper._stored)  # type: ignore[attr-defined]
+    window._log.pages.flush(window._log.tail)  # type: ignore[attr-defined]
+    copy._log.pages._reaper._stored = dict(window._log.pages._reaper._stored)  # type: ignore[attr-defined]
     window.checkpoint()
     copy.close()
     assert verify(line.direct, "w").problems == []
@@ -325,7 +325,7 @@ def test_a_store_that_fails_is_not_waited_for_twice_by_one_call() -> None:
         window.checkpoint()
         down = True
         window.extend(range(400))
-        window._tree.forest.pages._writer.finish()  # type: ignore[attr-defined]
+        window._log.pages._writer.finish()  # type: ignore[attr-defined]
         before = store.faults
         with pytest.raises(StoreUnavailable):
             window.extend(range(400))

@@ -47,14 +47,14 @@ def restored(store: MemoryStore, kind: Callable[[], Monoid]) -> MonoidTreeAggreg
 
 def read_all(store: MemoryStore, kind: Callable[[], Monoid]) -> None:
     with restored(store, kind) as window:
-        for tier in range(len(window._tree.forest.tails)):
+        for tier in range(len(window._log.tails)):
             pages = [
                 (tier, number)
                 for each, start, stop in decode_root("w", store._contents.roots["w"][0]).versions[-1].pages()
                 if each == tier
                 for number in range(start, stop)
             ]
-            window._tree.forest.pages.fetch(pages)
+            window._log.pages.fetch(pages)
 
 
 def damaged(data: bytes) -> Iterator[bytes]:
@@ -81,7 +81,7 @@ def test_every_damage_to_a_page_is_found(store: MemoryStore, kind: Callable[[], 
             restored(store, kind) as window,
             pytest.raises(PageCorrupt, match=f"page {number} of tier {tier} of window 'w'"),
         ):
-            window._tree.forest.pages.fetch([(tier, number)])
+            window._log.pages.fetch([(tier, number)])
         pages[key] = data  # a close must not have touched it
     report = verify(store, "w", kind())
     assert any(f"page {number} of tier {tier}" in problem for problem in report.problems)
@@ -134,7 +134,7 @@ def test_pages_that_were_swapped_are_found(store: MemoryStore, kind: Callable[[]
             restored(store, kind) as window,
             pytest.raises(PageCorrupt, match=f"page {place.number} of tier {place.tier} of window 'w'"),
         ):
-            window._tree.forest.pages.fetch([(place.tier, place.number)])
+            window._log.pages.fetch([(place.tier, place.number)])
     pages[key] = whole
 
 
@@ -176,7 +176,7 @@ def test_a_window_with_a_lost_page_never_answers_wrongly(store: MemoryStore) -> 
                 wrong += window.push(number + 0.25) != sum(values[-90:])
             found -= 1
         found += 1
-        window._tree.forest.pages.close()
+        window._log.pages.close()
         store._contents.pages = pages = {**pages, key: whole}
     assert wrong == 0
     assert found > 0

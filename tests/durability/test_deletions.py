@@ -38,7 +38,7 @@ def test_pages_written_after_going_back_go_with_the_window(any_store: Store, kin
             window.checkpoint()
     with kind.restore(any_store, name, monoids.Sum(), POLICY, version=2) as window:
         window.extend(range(300))
-        window._tree.forest.pages.flush(window._tree.tail)
+        window._log.pages.flush(window._log.tail)
         assert set(any_store.list_keys(pages_of(name))) > named(any_store, name)
     assert set(any_store.list_keys(pages_of(name))) == named(any_store, name)
     assert verify(any_store, name).problems == []
@@ -56,8 +56,8 @@ def test_a_store_that_refuses_to_delete_is_heard_of(caplog: pytest.LogCaptureFix
             window.extend(range(1000))
             window.checkpoint()
             window.extend(range(1000))
-            window.checkpoint() if window._tree.forest.pages._reaper.failure is None else None
-            window._tree.forest.pages._writer.finish()
+            window.checkpoint() if window._log.pages._reaper.failure is None else None
+            window._log.pages._writer.finish()
         assert "'w'" in caplog.text
         assert "injected fault" in caplog.text
         with pytest.raises(StoreUnavailable, match="delete"):
@@ -83,8 +83,8 @@ def test_a_user_that_may_not_delete(tmp_path: Path) -> None:
             window = AmortizedMTA(monoids.Sum(), POLICY, store=store, name="w", page_size=4)
             for _ in range(5):
                 window.extend(range(1000))
-                window._tree.forest.pages._writer.finish()
-                if window._tree.forest.pages._reaper.failure is not None:
+                window._log.pages._writer.finish()
+                if window._log.pages._reaper.failure is not None:
                     break
                 window.checkpoint()
             with pytest.raises(StoreConfigError, match="refuses this user"):

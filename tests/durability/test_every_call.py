@@ -152,7 +152,7 @@ def test_a_writer_that_ends_after_a_fault_in_its_checkpoint_leaves_the_one_befor
 
 def forget(window: MonoidTreeAggregator) -> None:
     """As if its process had ended, but with nothing under way that would come later."""
-    window._tree.forest.pages.flush(window._tree.tail)
+    window._log.pages.flush(window._log.tail)
 
 
 def crowd(inner: Store) -> None:

@@ -164,7 +164,7 @@ def test_redis_comes_back_as_it_was_before(tmp_path: Path) -> None:
                 window.checkpoint()
             with pytest.raises(WindowError):
                 window.checkpoint()
-            window._tree.forest.pages.close()
+            window._log.pages.close()
             with restored(store) as again:
                 assert again.offset == 500
                 push(again, 500, 1500)
@@ -204,7 +204,7 @@ def _work(line: Proxy, store: Store, switch: Callable[[bool], None]) -> None:
                 window.checkpoint(offset=number)
                 committed = number
         except (StoreError, PageError, Fenced):
-            window._tree.forest.pages.close()
+            window._log.pages.close()
             line.requests = line.replies = _clean
             window = restored(store)
             assert window.offset >= committed
@@ -212,7 +212,7 @@ def _work(line: Proxy, store: Store, switch: Callable[[bool], None]) -> None:
             committed = number = window.offset
             switch(True)
     line.requests = line.replies = _clean
-    window._tree.forest.pages.close()
+    window._log.pages.close()
     with restored(store) as window:
         assert window.offset >= committed
         push(window, window.offset, window.offset + 300)
@@ -235,7 +235,7 @@ def test_replies_that_come_twice(server: servers.RedisServer) -> None:
                 raise
             except Exception:  # of whatever kind: this is no server that speaks as Redis does
                 failures += 1
-                window._tree.forest.pages.close()
+                window._log.pages.close()
                 store.close()
                 store = open_store(line.url)
                 line.replies = _clean
@@ -243,7 +243,7 @@ def test_replies_that_come_twice(server: servers.RedisServer) -> None:
                 number = window.offset
                 line.replies = duplicate
         assert line.spoiled > 0
-        window._tree.forest.pages.close()
+        window._log.pages.close()
         store.close()
         with open_store(server.url) as direct:
             assert verify(direct, "w").problems == []
@@ -382,7 +382,7 @@ def test_rocksdb_fills_its_disk_and_gets_room_again(small_disk: Path) -> None:
             except StoreFull:
                 full = True
         assert full
-        window._tree.forest.pages.close()
+        window._log.pages.close()
         ballast.unlink()
         with suppress(StoreFull):  # RocksDB does not try again
             store.close()

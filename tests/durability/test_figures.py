@@ -41,13 +41,13 @@ def root_of(store: CountingStore, name: str) -> Root:
 
 def quiet(window: MonoidTreeAggregator) -> None:
     """Waits until nothing is under way in the background."""
-    window._tree.forest.pages._writer.finish()  # type: ignore[attr-defined]
+    window._log.pages._writer.finish()  # type: ignore[attr-defined]
 
 
 def cost(store: CountingStore, window: MonoidTreeAggregator, rows: int) -> tuple[int, dict[str, int]]:
     """Bytes written and calls of a checkpoint after so many new rows."""
     window.extend(np.random.default_rng(2).random(rows))
-    window._tree.forest.pages.flush(window._tree.tail)  # type: ignore[attr-defined]
+    window._log.pages.flush(window._log.tail)  # type: ignore[attr-defined]
     quiet(window)
     store.reset()
     window.checkpoint(offset=10**9)

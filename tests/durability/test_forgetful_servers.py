@@ -30,7 +30,7 @@ def test_a_checkpoint_of_pages_that_a_server_forgot(tmp_path: Path, kind: Any, l
             if lost != "nothing":
                 client.save()
             window.extend([i * i for i in range(2000, 2000 + (1500 if lost != "parts" else 40))])
-            window._tree.forest.pages.flush(window._tree.tail)
+            window._log.pages.flush(window._log.tail)
             if lost == "nothing":
                 client.save()
         server.kill()

@@ -93,7 +93,7 @@ def test_what_a_dead_writer_did_not_commit_goes(any_store: Store, name: str) -> 
     window.extend(range(100))
     window.checkpoint()
     window.extend(range(200))
-    window._tree.forest.pages.close()
+    window._log.pages.close()
     assert held(any_store, name) > named(any_store, name)
     assert collected(any_store, name) == 0
     die(any_store, name)
@@ -112,7 +112,7 @@ def test_a_commit_of_a_dead_writer_that_arrives_late_fails(name: str) -> None:
         window.extend(range(100))
         window.checkpoint()
         window.extend(range(100, 400))
-        window._tree.forest.pages.flush(window._tree.tail)  # type: ignore[attr-defined]
+        window._log.pages.flush(window._log.tail)  # type: ignore[attr-defined]
         die(store, name)
         found = store.read_root(name)
         assert found is not None
@@ -130,7 +130,7 @@ def test_gc_of_a_dead_writer_is_cut_off_anywhere(name: str) -> None:
             window.extend(range(100))
             window.checkpoint()
             window.extend(range(200))
-            window._tree.forest.pages.close()
+            window._log.pages.close()
             die(store, name)
             faulty = FaultyStore(store, lambda _, call, number=number: call == number, after=number % 2 == 0)
             with suppress(Exception):
@@ -146,7 +146,7 @@ def test_gc_of_a_dead_writer_is_cut_off_anywhere(name: str) -> None:
 def test_a_window_that_died_before_its_first_checkpoint_goes(any_store: Store, name: str) -> None:
     window = new(any_store, name)
     window.extend(range(100))
-    window._tree.forest.pages.close()
+    window._log.pages.close()
     assert collected(any_store, name) == 0
     assert any_store.read_root(name) is not None
     die(any_store, name)
@@ -206,7 +206,7 @@ def test_a_window_that_begins_while_gc_lists_is_spared(name: str) -> None:
             if not windows:
                 windows.append(new(store, name))
                 windows[0].extend(range(200))
-                windows[0]._tree.forest.pages.flush(windows[0]._tree.tail)  # type: ignore[attr-defined]
+                windows[0]._log.pages.flush(windows[0]._log.tail)  # type: ignore[attr-defined]
             return listed(prefix)
 
         store.list_keys = listing  # type: ignore[method-assign]
@@ -277,7 +277,7 @@ def test_a_process_that_was_killed_is_surely_dead(name: str, tmp_path: object) -
         "from stores import open_store\n"
         f"window = AmortizedMTA(monoids.Sum(), store=open_store({url!r}), name={name!r}, page_size=4)\n"
         "window.extend(range(100)); window.checkpoint(); window.extend(range(100))\n"
-        "window._tree.forest.pages.flush(window._tree.tail)\n"
+        "window._log.pages.flush(window._log.tail)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     subprocess.run([sys.executable, "-c", program], check=False)
@@ -380,7 +380,7 @@ def test_rm_spares_a_window_that_begins_meanwhile(name: str, behind: float) -> N
                 store.now = lambda: time.time() - behind  # type: ignore[method-assign]
                 windows.append(new(store, name))
                 windows[0].extend(range(200))
-                windows[0]._tree.forest.pages.flush(windows[0]._tree.tail)  # type: ignore[attr-defined]
+                windows[0]._log.pages.flush(windows[0]._log.tail)  # type: ignore[attr-defined]
             return listed(prefix)
 
         store.list_keys = listing  # type: ignore[method-assign]

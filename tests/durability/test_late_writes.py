@@ -94,7 +94,7 @@ def test_pages_of_a_batch_that_failed_come_late(any_store: Store, name: str, kin
     window.checkpoint()
     for _ in range(3):
         fails = True
-        window._tree.forest.pages._cache.clear()
+        window._log.pages._cache.clear()
         with pytest.raises(StoreUnavailable):
             window.slide(np.full(span // 2, 7))
         fails = False
@@ -248,7 +248,7 @@ def _held(store: Store, name: str, version: Version, policy: policies.Policy) ->
     )  # fmt: skip
     found: str = window.query()
     assert window.range_query(-1, 10**9) == found
-    window._tree.forest.pages.close()
+    window._log.pages.close()
     return found
 
 

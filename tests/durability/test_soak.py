@@ -69,7 +69,7 @@ def test_soak_finds_a_store_that_loses_pages(tmp_path: Path) -> None:
     program = (
         "import sys, stores.rocksdb.database as rocksdb\n"
         "rocksdb.Database._flush_unlogged = lambda self: None\n"
-        "from mta.tools.cli import main\n"
+        "from mta.cli.main import main\n"
         f"sys.exit(main(['soak', '--kills', '60', '--seed', '7', 'rocksdb://{tmp_path}/db']))\n"
     )
     done = subprocess.run(

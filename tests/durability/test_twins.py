@@ -63,7 +63,7 @@ class Twins(RuleBasedStateMachine):
         window, self.windows[who] = self.windows[who], None
         assert window is not None
         window.close()
-        window._tree.forest.pages.close()
+        window._log.pages.close()
 
     @rule(who=WHO, count=st.integers(1, 12))
     def push(self, who: int, count: int) -> None:
@@ -126,7 +126,7 @@ class Twins(RuleBasedStateMachine):
     def restore(self, who: int, older: bool) -> None:
         before = self.windows[who]
         if before is not None:
-            before._tree.forest.pages.close()
+            before._log.pages.close()
         number = min(self.versions) if older else max(self.versions)
         window = self.kinds[who].restore(
             self.stores[who], self.name, monoids.Concat(), self.policy, version=number

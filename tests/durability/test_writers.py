@@ -166,7 +166,7 @@ def test_a_page_that_takes_the_place_of_one_under_way_is_written(store: Store, k
     with window:
         window.slide(rows)
         window.checkpoint()
-        window._tree.forest.pages._cache.clear()
+        window._log.pages._cache.clear()
         gate.closed.add("put_many")
         down = True
         with pytest.raises(StoreUnavailable):

@@ -473,8 +473,8 @@ def test_odd_names_work_on_every_store(any_store: Store, odd: str) -> None:
     name = odd if len(odd) > 190 else f"{odd}{fresh()[-8:]}"
     with AmortizedMTA(monoids.Concat(), CountWindow(40), store=any_store, name=name, page_size=2) as window:
         results = window.slide([f"{i}." for i in range(100)])
-        window._tree.forest.pages.flush(window._tree.tail)
-        window._tree.forest.pages._cache.clear()
+        window._log.pages.flush(window._log.tail)
+        window._log.pages._cache.clear()
         window.evict(7)
         assert window.query() == "".join(f"{i}." for i in range(67, 100))
         assert results[-1] == "".join(f"{i}." for i in range(60, 100))
@@ -534,8 +534,8 @@ def test_a_closed_store(kind: Any) -> None:
     store = open_store("memory:")
     with kind(monoids.Sum(), CountWindow(100), store=store, page_size=2) as window:
         window.slide([1] * 200)
-        window._tree.forest.pages.flush(window._tree.tail)
-        window._tree.forest.pages._cache.clear()
+        window._log.pages.flush(window._log.tail)
+        window._log.pages._cache.clear()
         store.close()
         before = (len(window), window.oldest, window.youngest)
         with pytest.raises(StoreClosed, match=r"memory:.*closed"):
@@ -614,8 +614,8 @@ def test_states_that_a_store_cannot_hold(kind: Any, call: str) -> None:
     )
     with open_store("memory:") as store, kind(kept, store=store, page_size=2) as window:
         window.extend([1, 2, 3] * 20)
-        window._tree.forest.pages.flush(window._tree.tail)
-        window._tree.forest.pages._cache.clear()
+        window._log.pages.flush(window._log.tail)
+        window._log.pages._cache.clear()
         window.evict(7)
         assert window.query() == Fraction(sum([1, 2, 3] * 20) - sum([1, 2, 3, 1, 2, 3, 1]))
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mta import AmortizedMTA, LogMTA, monoids
-from mta.core import forest, states, tail
+from mta.core import log, states, tail
 from mta.monoids import columns
 from mta.policies import CountWindow, SumWindow, TimeWindow
 
@@ -280,15 +280,15 @@ def test_a_head_that_walks_has_its_steps_made_in_few_calls(kind: Any) -> None:
     it = Driven(kind, monoids.Max(), CountWindow(WIDTH))
     it.slide(5)
     made: list[int] = []
-    tree = it.window._tree
-    steps = type(tree).steps
+    view = it.window._view
+    steps = type(view).make_steps
 
     def counting(self: Any, times: list[Any], *rest: Any) -> Any:
         made.append(len(times))
         return steps(self, times, *rest)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(type(tree), "steps", counting)
+        patched.setattr(type(view), "make_steps", counting)
         for _ in range(2 * PAGE):
             it.push()
     assert made[0] <= 32
@@ -342,11 +342,11 @@ def test_the_last_page_is_not_joined_for_every_call(label: str, kind: Any, polic
     it.extend(PAGE // 2 - PAST)
     rounds = 1500
     with pytest.MonkeyPatch.context() as patched:
-        for module in (tail, states, forest):
+        for module in (tail, states, log):
             patched.setattr(module, "joined", counting)
         for _ in range(rounds):
             FEW[label](it)
-            runs = max(runs, len(it.window._tree.forest.tails[0]._runs))
+            runs = max(runs, len(it.window._log.tails[0]._runs))
     assert runs <= 60
     # four columns of three elements, in three sizes of runs
     assert joined <= 60 * rounds + 4 * PAGE

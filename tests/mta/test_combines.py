@@ -315,7 +315,7 @@ def test_a_predicate_is_asked_once_where_nothing_goes_and_twice_where_one_does(k
 def test_a_search_makes_no_columns_of_the_rest_of_a_page_that_is_not_full(kind: Any) -> None:
     gathered = searches = 0
     window = kind(monoids.Max(), CountWindow(3000) | OlderThanMaximum(), page_size=1024)
-    layout = window._tree.layout
+    layout = window._view.layout
     gather = layout.gather_rows
 
     def counting(rows: list[Any]) -> Any:

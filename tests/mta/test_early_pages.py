@@ -26,8 +26,8 @@ def test_a_checkpoint_after_a_batch_finds_its_pages_written(kind, loose):
         window.checkpoint()
         for batch in range(1, 6):
             window.slide(rows(4 * PAGE, batch))
-            window._tree.forest.pages._writer.finish()  # what was started early is done without a flush
-            assert len(window._tree.forest.pages._buffer) <= 2
+            window._log.pages._writer.finish()  # what was started early is done without a flush
+            assert len(window._log.pages._buffer) <= 2
             window.checkpoint()
         everything = np.concatenate(
             [rows(20 * PAGE + loose), *(rows(4 * PAGE, batch) for batch in range(1, 6))]
@@ -44,13 +44,13 @@ def test_a_batch_that_fails_takes_its_pages_back(kind):
     with kind(monoids.Sum(), POLICY, store=store, page_size=PAGE, name="w") as window:
         window.slide(rows(20 * PAGE))
         window.checkpoint()
-        window._tree.forest.pages._cache.clear()
+        window._log.pages._cache.clear()
         down = True
         with pytest.raises(StoreError) as failure:
             window.slide(rows(4 * PAGE, start=1))
         assert failure.type is StoreUnavailable
-        assert window._tree.tail == 20 * PAGE
-        assert not window._tree.forest.pages._buffer.early
+        assert window._log.tail == 20 * PAGE
+        assert not window._log.pages._buffer.early
         down = False
         # other rows take the numbers of those that failed
         again = rows(4 * PAGE, start=2)

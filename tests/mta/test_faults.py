@@ -26,7 +26,7 @@ def kind(request: Any) -> Any:
 
 def forget(window: Any) -> None:
     """The next pages have to come from the store."""
-    window._tree.forest.pages._cache.clear()
+    window._log.pages._cache.clear()
 
 
 OTHERS = ["insert", "evict", "until", "range", "enforce"]
@@ -162,8 +162,8 @@ def test_faults_at_random(kind: Any, name: str, policy: Any, page_size: int, aft
             for _ in range(60):
                 trial.step()
             with suppress(StoreError):  # of a write in the background that failed under the last call
-                trial.window._tree.forest.pages.flush(trial.window._tree.tail)
-            trial.window._tree.forest.pages.flush(trial.window._tree.tail)
+                trial.window._log.pages.flush(trial.window._log.tail)
+            trial.window._log.pages.flush(trial.window._log.tail)
             forget(trial.window)
             check_window(trial.window, trial.model)
         faults += trial.store.faults
@@ -191,7 +191,7 @@ def test_pages_that_could_not_be_written_are_not_lost(kind: Any) -> None:
         for i in range(100):
             window.insert(f"{i}.", len(model))
             model.insert(f"{i}.", len(model))
-        window._tree.forest.pages.flush(window._tree.tail)
+        window._log.pages.flush(window._log.tail)
         forget(window)
         check_window(window, model)
         for k in (1, 7, 30):
@@ -226,7 +226,7 @@ def test_a_failing_read_ahead_is_not_an_error(kind: Any) -> None:
     store = FaultyStore(open_store("memory:"), lambda call, _: call == "get_many" and next(failing) % 2 == 0)
     window = kind(monoids.Sum(), store=store, page_size=4)
     window.extend(list(range(1000)))
-    window._tree.forest.pages.flush(window._tree.tail)
+    window._log.pages.flush(window._log.tail)
     forget(window)
     expected, head = sum(range(1000)), 0
     while head < 990:
@@ -255,7 +255,7 @@ def test_deletions_that_fail_are_made_up_for(kind: Any) -> None:
         for _ in range(300):
             window.push(1)
         assert window.query() == 20
-        head = window._tree.head
+        head = window._view.head
     left = [parse_page_key(key) for key in store.list_keys(pages_of("undeleted"))]
     assert [key for key in left if (key.number + 1) << (key.tier + 1) <= head] == []
 
@@ -284,7 +284,7 @@ def test_the_buffer_is_bounded(kind: Any) -> None:
         most = 0
         for i in range(300):
             assert window.push(1) == i + 1
-            most = max(most, len(window._tree.forest.pages._buffer))
+            most = max(most, len(window._log.pages._buffer))
         assert 3 <= most <= 8 + 10  # and one page a tier, filled by one element
 
 
@@ -297,13 +297,13 @@ def test_cached_pages_are_bounded(kind: Any) -> None:
             window.slide([1] * 500)
             for _ in range(50):
                 window.push(1)
-            assert len(window._tree.forest.pages._cache) <= 2 * 64 + 4 + 8
+            assert len(window._log.pages._cache) <= 2 * 64 + 4 + 8
 
 
 def stored_window(kind: Any, store: Store, name: str, make: Any = monoids.Concat, n: int = 200) -> Any:
     window = kind(make(), store=store, name=name, page_size=4)
     window.extend([f"{i}." for i in range(n)] if make is monoids.Concat else list(range(n)))
-    window._tree.forest.pages.flush(window._tree.tail)
+    window._log.pages.flush(window._log.tail)
     forget(window)
     return window
 
@@ -423,7 +423,7 @@ def test_a_lost_page_stops_a_policy_without_a_change(kind: Any, name: str, metho
     with open_store("memory:") as store:
         window = kind(monoids.Concat(), CountWindow(200), store=store, name=name, page_size=4)
         window.extend([f"{i}." for i in range(200)])
-        window._tree.forest.pages.flush(window._tree.tail)
+        window._log.pages.flush(window._log.tail)
         forget(window)
         store.delete_many([key for key in store.list_keys(pages_of(name)) if parse_page_key(key).tier == 0])
         before = (len(window), window.oldest, window.youngest)
@@ -499,7 +499,7 @@ def test_an_operator_that_fails_leaves_a_window_that_is_right(
             fuse.left = -1
             assert len(window) == len(held), operation
             assert window.query() == "".join(held), operation
-            inserted = window._tree.tail
+            inserted = window._log.tail
         window.close()
     assert failures > 50
 

@@ -13,30 +13,31 @@ from typing import Any
 import pytest
 
 from mta import AmortizedMTA, LogMTA, monoids
-from mta.core.amortized_tree import AmortizedTree
-from mta.core.log_tree import LogTree
+from mta.core.amortized_view import AmortizedView
+from mta.core.log import Log
+from mta.core.logarithmic_view import LogarithmicView
 from mta.core.states import NOTHING, layout_of
-from mta.core.tree import Tree
+from mta.core.view import View
 from mta.paging.local import LocalPages
 from mta.policies import While
 
 
-def tree_of(kind: type[Tree], values: list[int]) -> Any:
+def view_of(kind: type[View], values: list[int]) -> Any:
     monoid = monoids.Sum()
-    tree = kind(layout_of(monoid), LocalPages(), 2)
+    view = kind(Log(layout_of(monoid), LocalPages(), 2))
     for time, value in enumerate(values):
-        tree.insert(value, value, time)
-    return tree
+        view.insert(value, value, time)
+    return view
 
 
-def levels(tree: Any) -> list[list[int]]:
+def levels(view: Any) -> list[list[int]]:
     """The entries of each level whose pair is complete, and those of its last pair, from the leaves up."""
     found = []
-    for tier, tail in enumerate(tree.forest.tails):
+    for tier, tail in enumerate(view.log.tails):
         entries = []
-        first = tree.head >> tier
+        first = view.head >> tier
         for number in range(first >> 1, tail.start >> 1):
-            page = tree.forest.page(tier, number)
+            page = view.log.page(tier, number)
             entries += page.run[0].tolist()[max(0, first - 2 * number) :]
         young = tail.page()
         entries += young.run[0].tolist()[max(0, first - tail.start) :]
@@ -51,20 +52,20 @@ def test_figure_1_levels() -> None:
     """Its list of queues: the updates in pairs, and above them the aggregates of pairs.
 
     The pairs of the leaves are ⟨1, 2⟩ ⟨1, 2⟩ ⟨1, 2⟩; those above ⟨3, 3⟩ ⟨3, ⟩; then ⟨6, …⟩. The paper's
-    root has the aggregate of all, 9: it is kept beside the tree.
+    root has the aggregate of all, 9: it is kept beside the view.
     """
-    tree = tree_of(LogTree, [1, 2, 1, 2, 1, 2])
-    assert levels(tree) == [[1, 2, 1, 2, 1, 2], [3, 3, 3], [6]]
-    assert tree.total() == 9
+    view = view_of(LogarithmicView, [1, 2, 1, 2, 1, 2])
+    assert levels(view) == [[1, 2, 1, 2, 1, 2], [3, 3, 3], [6]]
+    assert view.total() == 9
 
 
 def test_figure_1_an_insertion_goes_up_from_leaf_to_root() -> None:
     """Algorithm 1 for each update: "the aggregation result" is in the root after every insertion."""
-    tree, total = tree_of(LogTree, []), 0
+    view, total = view_of(LogarithmicView, []), 0
     for time, value in enumerate([1, 2, 1, 2, 1, 2]):
-        tree.insert(value, value, time)
+        view.insert(value, value, time)
         total += value
-        assert tree.total() == total
+        assert view.total() == total
 
 
 # -- figure 2: bulk eviction. "Monoid: max(x, y); WSP: total - old ≥ 4" -------------------------------------
@@ -115,21 +116,21 @@ def test_figure_4_the_forest() -> None:
     Ours has one as soon as the pair is complete: so there is a fourth 3, in the last pair of its level,
     and no entry that covers a pair which is not complete.
     """
-    tree = tree_of(AmortizedTree, [1, 2, 1, 2, 1, 2, 1])
-    assert levels(tree) == [[1, 2, 1, 2, 1, 2, 1], [3, 3, 3], [6]]
-    tree.insert(2, 2, 7)
-    assert levels(tree) == [[1, 2, 1, 2, 1, 2, 1, 2], [3, 3, 3, 3], [6, 6], [12]]
-    assert tree.total() == 12
+    view = view_of(AmortizedView, [1, 2, 1, 2, 1, 2, 1])
+    assert levels(view) == [[1, 2, 1, 2, 1, 2, 1], [3, 3, 3], [6]]
+    view.insert(2, 2, 7)
+    assert levels(view) == [[1, 2, 1, 2, 1, 2, 1, 2], [3, 3, 3, 3], [6, 6], [12]]
+    assert view.total() == 12
 
 
 def figure_4() -> Any:
     """
-    "R0 minus the update in the head": the pair is made where the leftmost tree, of four updates, ends."""
-    tree = tree_of(AmortizedTree, [1, 2, 1, 2])
-    tree.flip()
+    "R0 minus the update in the head": the pair is made where the leftmost view, of four updates, ends."""
+    view = view_of(AmortizedView, [1, 2, 1, 2])
+    view.flip()
     for time, value in enumerate([1, 2, 1, 2], 4):
-        tree.insert(value, value, time)
-    return tree
+        view.insert(value, value, time)
+    return view
 
 
 def test_figure_4_result_pair_and_stack() -> None:
@@ -137,23 +138,23 @@ def test_figure_4_result_pair_and_stack() -> None:
     "the Stack top element is 5, which is R0 minus the head element in the first level: 6 - 1 = 5.
     Likewise, the next element in the Stack is 3, which corresponds to R0 minus the head element in the
     second level: 6 - 3 = 3." """
-    tree = figure_4()
-    assert (tree.r0, tree.younger) == (6, 6)
-    assert tree.ahead[-1][1] == 5  # the top of the stack, for the page of leaves that the head is in
-    assert tree.front(2).r0 == 3  # the next one: of the frame that belongs to the second level
-    assert tree.total() == 12
+    view = figure_4()
+    assert (view.r0, view.r1) == (6, 6)
+    assert view.steps[-1][1] == 5  # the top of the stack, for the page of leaves that the head is in
+    assert view.front(2).r0 == 3  # the next one: of the frame that belongs to the second level
+    assert view.total() == 12
 
 
 def test_figure_4_an_insertion_and_an_eviction() -> None:
     """
     "inserting 1 to the data structure in Figure 4 would result on R1 = 6 + 1 = 7, while evicting the
     first element would pop 5 from the Stack and put it on R0." """
-    tree = figure_4()
-    tree.insert(1, 1, 8)
-    assert (tree.r0, tree.younger) == (6, 7)
-    tree = figure_4()
-    tree.evict()
-    assert (tree.r0, tree.younger) == (5, 6)
+    view = figure_4()
+    view.insert(1, 1, 8)
+    assert (view.r0, view.r1) == (6, 7)
+    view = figure_4()
+    view.evict()
+    assert (view.r0, view.r1) == (5, 6)
 
 
 # -- figure 5: single evictions from [1, 3, 2, 1, 2, 1, 1, 0, 3, 1] "with result 15" ------------------------
@@ -166,39 +167,39 @@ def test_figure_5() -> None:
     same steps are followed for the second update removal, but in this case the head pair from the first
     level is removed … Also, ⟨2, 1⟩ is used to update the Stack (1 + [neutral] = 1)." """
     values = [1, 3, 2, 1, 2, 1, 1, 0, 3, 1]
-    tree = tree_of(AmortizedTree, values[:4])  # the leftmost tree: 1 + 3 + 2 + 1 = 7, and 7 + 8 = 15
-    tree.flip()
+    view = view_of(AmortizedView, values[:4])  # the leftmost tree: 1 + 3 + 2 + 1 = 7, and 7 + 8 = 15
+    view.flip()
     for time, value in enumerate(values[4:], 4):
-        tree.insert(value, value, time)
-    assert (tree.r0, tree.younger, tree.total()) == (7, 8, 15)
-    stack = tree.stack
+        view.insert(value, value, time)
+    assert (view.r0, view.r1, view.total()) == (7, 8, 15)
+    stack = view.stack
 
-    tree.evict()
-    assert (tree.r0, tree.younger, tree.total()) == (6, 8, 14)
-    assert tree.stack is stack  # it has only popped the step
-    assert not tree.ahead
+    view.evict()
+    assert (view.r0, view.r1, view.total()) == (6, 8, 14)
+    assert view.stack is stack  # it has only popped the step
+    assert not view.steps
 
-    tree.evict()  # the pair ⟨1, 3⟩ is removed, and the steps of the pair ⟨2, 1⟩ are made
-    assert (tree.r0, tree.total()) == (3, 11)
-    assert [step[1] for step in tree.ahead] == [1]  # 1 + nothing
+    view.evict()  # the pair ⟨1, 3⟩ is removed, and the steps of the pair ⟨2, 1⟩ are made
+    assert (view.r0, view.total()) == (3, 11)
+    assert [step[1] for step in view.steps] == [1]  # 1 + nothing
 
-    tree.evict()
-    assert (tree.r0, tree.total()) == (1, 9)
+    view.evict()
+    assert (view.r0, view.total()) == (1, 9)
 
 
 def test_figure_5_to_its_end() -> None:
     """Until "the first tree has been completely removed and the second one took its place. Therefore R1
     needs to be recomputed": the pair is made anew when the head comes to where R0 ends."""
     values = [1, 3, 2, 1, 2, 1, 1, 0, 3, 1]
-    tree = tree_of(AmortizedTree, values[:4])
-    tree.flip()
+    view = view_of(AmortizedView, values[:4])
+    view.flip()
     for time, value in enumerate(values[4:], 4):
-        tree.insert(value, value, time)
+        view.insert(value, value, time)
     for gone in range(1, len(values)):
-        tree.evict()
-        assert tree.total() == sum(values[gone:])
+        view.evict()
+        assert view.total() == sum(values[gone:])
         if gone == 4:
-            assert (tree.r0, tree.younger) == (8, NOTHING)
-    tree.evict()
-    assert len(tree) == 0
-    assert tree.total() == 0
+            assert (view.r0, view.r1) == (8, NOTHING)
+    view.evict()
+    assert len(view) == 0
+    assert view.total() == 0

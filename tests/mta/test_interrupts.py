@@ -79,7 +79,7 @@ def text_of(window: MonoidTreeAggregator) -> str:
     assert window.range_query(-1, 10**9) == text
     assert len(window) == len(text)
     if text:
-        assert (window.youngest, window.oldest) == (window._tree.tail - 1, window._tree.tail - len(text))
+        assert (window.youngest, window.oldest) == (window._log.tail - 1, window._log.tail - len(text))
     return text
 
 

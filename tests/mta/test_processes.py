@@ -207,7 +207,7 @@ def test_the_buffer_is_looked_at_and_changed_under_its_lock(caplog: pytest.LogCa
 
     with open_store("memory:") as store:
         window = AmortizedMTA(monoids.Sum(), policies.CountWindow(50), store=store, name="w", page_size=2)
-        buffer: Any = window._tree.forest.pages._buffer  # type: ignore[attr-defined]
+        buffer: Any = window._log.pages._buffer  # type: ignore[attr-defined]
         buffer._pages = Watched()
         for number in range(200):
             window.push(number)
@@ -363,7 +363,7 @@ def test_closing_again_goes_on_where_it_was_interrupted(monkeypatch: pytest.Monk
     with open_store("memory:") as store:
         window = AmortizedMTA(monoids.Sum(), store=store, name="w", page_size=4)
         window.extend(range(100))
-        pages = window._tree.forest.pages
+        pages = window._log.pages
         forget = pages.forget  # type: ignore[attr-defined]
 
         def interrupted() -> None:

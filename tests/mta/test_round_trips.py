@@ -43,8 +43,8 @@ class Filled:
             monoids.Max(), policy, store=store, name=fresh("trips"), page_size=page_size
         )
         self.window.extend(self.values, self.times)
-        self.window._tree.forest.pages.flush(self.window._tree.tail)
-        self.window._tree.forest.pages._cache.clear()
+        self.window._log.pages.flush(self.window._log.tail)
+        self.window._log.pages._cache.clear()
         store.reset()
         self.tiers = math.ceil(math.log(n, self.window.page_size) - 1e-9)
 
@@ -102,14 +102,14 @@ def test_a_second_bulk_eviction_is_as_cheap(store: CountingStore, n: int, page_s
         while head < n - 2:
             k = chance.choice([1, 2, page_size, 100, n // 3, chance.randrange(1, n)])
             head = min(n - 1, head + k)
-            window._tree.forest.pages._reader.finish()
-            window._tree.forest.pages._cache.clear()
+            window._log.pages._reader.finish()
+            window._log.pages._cache.clear()
             store.reset()
             if how == "evict":
                 window.evict(head - (n - len(window)))
             else:
                 window.evict_until(head - 1)
-            window._tree.forest.pages._reader.finish()
+            window._log.pages._reader.finish()
             # what the head will come to next is read ahead, by one call
             ahead = max(3, min(64, 4096 // page_size))
             assert store.keys_read <= filled.tiers + ahead
@@ -136,15 +136,15 @@ def counted(store: CountingStore, n: int, page_size: int, most: int) -> tuple[An
         monoids.Count(), While(remaining, name="remaining"), store=store, page_size=page_size
     )
     window.extend([1] * n)
-    window._tree.forest.pages.flush(window._tree.tail)
+    window._log.pages.flush(window._log.tail)
     forget(window)
     store.reset()
     return window, remaining
 
 
 def forget(window: Any) -> None:
-    window._tree.forest.pages._reader.finish()
-    window._tree.forest.pages._cache.clear()
+    window._log.pages._reader.finish()
+    window._log.pages._cache.clear()
 
 
 @pytest.mark.parametrize("how", ["enforce", "push"])
@@ -186,7 +186,7 @@ def test_bulk_evictions_by_predicate_one_after_another(store: CountingStore, pag
             gone = len(window) - left
             assert window.enforce() == gone
             assert window.query() == left
-            window._tree.forest.pages._reader.finish()
+            window._log.pages._reader.finish()
             ahead = max(3, min(64, 4096 // page_size))  # what the head will come to next, by one call
             assert store.keys_read <= 2 * math.log2(n) + ahead
             assert store.calls["get_many"] <= math.log2(n) + 2
@@ -203,11 +203,11 @@ def test_range_query_reads_two_pages_a_tier(store: CountingStore, n: int, page_s
     ranges += [tuple(sorted(chance.sample(edges, 2))) for _ in range(40)]
     ranges += [(edge, edge) for edge in chance.sample(edges, 20)]
     for t0, t1 in ranges:
-        window._tree.forest.pages._cache.clear()
+        window._log.pages._cache.clear()
         store.reset()
         assert window.range_query(t0, t1) == filled.values[max(t0, 0) : t1 + 1].max(), (t0, t1)
         filled.check(times=2)
-    window._tree.forest.pages._cache.clear()
+    window._log.pages._cache.clear()
     store.reset()
     assert window.range_query(0.25, 0.75) is None
     filled.check(times=2)
@@ -243,7 +243,7 @@ def test_a_batch_of_many_pages_through_a_small_window_is_not_written(store: Coun
 def live_pages(window: Any) -> set[tuple[int, int]]:
     """Tier and number of the full pages that hold something not before the head."""
     shift = window.page_size.bit_length() - 1
-    head, tail = window._tree.head, window._tree.tail
+    head, tail = window._view.head, window._log.tail
     return {
         (tier, number)
         for tier in range(tail.bit_length() // shift + 1)
@@ -256,13 +256,13 @@ def live_pages(window: Any) -> set[tuple[int, int]]:
 def test_pages_behind_the_head_are_deleted(store: CountingStore, kind: Any, page_size: int) -> None:
     window = kind(monoids.Sum(), CountWindow(700), store=store, name="deleted", page_size=page_size)
     chance = random.Random(3)
-    while window._tree.tail < 6000:
+    while window._log.tail < 6000:
         for _ in range(chance.choice([1, 30, 200])):
             window.push(1)
         window.slide([1] * chance.choice([1, 300]))
         if chance.random() < 0.1:
             window.evict(len(window) // 2)
-    window._tree.forest.pages.flush(window._tree.tail)
+    window._log.pages.flush(window._log.tail)
     stored = {parse_page_key(key)[2:] for key in store.list_keys(pages_of("deleted"))}
     assert live_pages(window) <= stored
     behind = stored - live_pages(window)
@@ -277,10 +277,10 @@ def test_pages_behind_the_head_are_deleted(store: CountingStore, kind: Any, page
 def test_deleting_is_done_a_range_at_a_time(store: CountingStore) -> None:
     with AmortizedMTA(monoids.Sum(), store=store, page_size=4) as window:
         window.extend([1] * 40_000)
-        window._tree.forest.pages.flush(window._tree.tail)
+        window._log.pages.flush(window._log.tail)
         store.reset()
         window.evict(39_990)
-        window._tree.forest.pages._writer.finish()
+        window._log.pages._writer.finish()
         assert 1 <= store.calls["delete_range"] <= 2 * 8
         assert store.calls["delete_many"] == 0
 
@@ -289,7 +289,7 @@ def test_bytes_in_the_store_are_those_of_the_elements(store: CountingStore) -> N
     n = 1 << 18
     with AmortizedMTA(monoids.Max(), store=store, name="bytes") as window:
         window.extend(np.random.default_rng(1).random(n), np.arange(n) * 0.5)
-        window._tree.forest.pages.flush(window._tree.tail)
+        window._log.pages.flush(window._log.tail)
         size = sum(len(value) for value in store.get_many(list(store.list_keys(pages_of("bytes")))))
     assert size <= 1.05 * 16 * n
 
@@ -298,7 +298,7 @@ def test_a_page_is_written_once_and_several_a_call(store: CountingStore) -> None
     with AmortizedMTA(monoids.Max(), store=store, page_size=16) as window:
         for _ in range(100):
             window.extend(list(range(100)))
-        window._tree.forest.pages.flush(window._tree.tail)
+        window._log.pages.flush(window._log.tail)
         pages = sum(10_000 // 16**tier for tier in (1, 2, 3))
         assert store.keys_written == pages
         assert store.calls["put_many"] <= pages
@@ -309,8 +309,8 @@ def test_a_window_that_walks_reads_each_page_about_once(store: CountingStore, ki
     n, size = 1 << 13, 64
     window = kind(monoids.Max(), CountWindow(n), store=store, page_size=size)
     window.extend(list(range(n)))
-    window._tree.forest.pages.flush(window._tree.tail)
-    window._tree.forest.pages._cache.clear()
+    window._log.pages.flush(window._log.tail)
+    window._log.pages._cache.clear()
     store.reset()
     for i in range(n, 2 * n):
         window.push(i)

@@ -211,8 +211,8 @@ class Windows(RuleBasedStateMachine):
     def forget_cached_pages(self) -> None:
         """From here on pages have to come from the store."""
         for window in self.windows.values():
-            window._tree.forest.pages.flush(window._tree.tail)
-            window._tree.forest.pages._cache.clear()
+            window._log.pages.flush(window._log.tail)
+            window._log.pages._cache.clear()
 
     @invariant()
     def all_agree(self) -> None:
@@ -387,8 +387,8 @@ def test_large_pages_of_each_monoid(name: str, kind: Any) -> None:
         for start in range(0, count, 2 * page // 3):
             stop = min(count, start + 2 * page // 3)
             results += rows_of(window.slide(columns(monoid, values[start:stop]), times[start:stop]))
-            window._tree.forest.pages.flush(window._tree.tail)
-            window._tree.forest.pages._cache.clear()
+            window._log.pages.flush(window._log.tail)
+            window._log.pages._cache.clear()
         for row in [0, 1, page - 1, page, length, count - 1, *chance.integers(0, count, 4).tolist()]:
             assert same(
                 results[row], monoid.lower(fold(monoid, states[max(0, row + 1 - length) : row + 1]))

@@ -10,7 +10,7 @@ from mta import monoids
 from mta.core.page import Page
 from mta.core.states import layout_of
 from mta.paging.background import Lane, pool_of
-from mta.paging.shelf import Shelf
+from mta.paging.page_writer import PageWriter
 from stores import Store
 from stores.base import page_prefix
 
@@ -63,25 +63,25 @@ class OneWriter:
 
 
 class Recorder:
-    """In the place of a cache and of a reaper: notes what it is told."""
+    """In the place of a cache and of a reaper: notes its calls."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, Any]] = []
+        self.noted: list[tuple[str, Any]] = []
 
     def offer(self, name: Any, page: Page) -> None:  # noqa: ARG002
-        self.told.append(("offer", name))
+        self.noted.append(("offer", name))
 
     def forget(self, names: Any) -> None:
-        self.told.append(("forget", sorted(names)))
+        self.noted.append(("forget", sorted(names)))
 
     def expect(self, name: Any) -> None:
-        self.told.append(("expect", name))
+        self.noted.append(("expect", name))
 
-    def doom(self, keys: Any) -> None:
-        self.told.append(("doom", list(keys)))
+    def give_up(self, keys: Any) -> None:
+        self.noted.append(("give up", list(keys)))
 
     def of(self, what: str) -> list[Any]:
-        return [each for kind, each in self.told if kind == what]
+        return [each for kind, each in self.noted if kind == what]
 
 
 def page(tier: int, number: int, mark: int = 0) -> Page:
@@ -96,8 +96,8 @@ def same(a: Page, b: Page) -> bool:
     )
 
 
-def shelf_of(store: Store, keys: OneWriter | None = None) -> Shelf:
-    return Shelf(store, "w", LAYOUT, keys or OneWriter(), SHIFT)
+def writer_of(store: Store, keys: OneWriter | None = None) -> PageWriter:
+    return PageWriter(store, "w", LAYOUT, keys or OneWriter(), SHIFT)
 
 
 def lane_of(store: Store) -> Lane:

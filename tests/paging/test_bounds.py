@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from paging.parts import SIZE, OneWriter, Recorder, lane_of, page, shelf_of
+from paging.parts import SIZE, OneWriter, Recorder, lane_of, page, writer_of
 
 from mta import AmortizedMTA, LogMTA, monoids, policies
-from mta.paging.ahead import ReadAhead
 from mta.paging.bounds import Bounds
 from mta.paging.buffer import Buffer
+from mta.paging.read_ahead import ReadAhead
 from stores import CountingStore, open_store
 
 
@@ -42,16 +42,16 @@ def test_results_are_the_same(kind: Any, page_size: int, bounds: dict[str, int])
 @pytest.mark.parametrize(("buffered", "pages"), [(0, 1), (3, 1), (4 * SIZE, 4), (10 * SIZE, 10)])
 def test_pages_wait_until_they_are_so_many_and_go_in_one_call(buffered: int, pages: int) -> None:
     store = CountingStore(open_store("memory:"))
-    buffer = Buffer(shelf_of(store, OneWriter()), Recorder(), Recorder(), lane := lane_of(store))
+    buffer = Buffer(writer_of(store, OneWriter()), Recorder(), Recorder(), lane := lane_of(store), {})
     buffer.hold(Bounds(buffered=buffered).pages_buffered(SIZE.bit_length() - 1))
     for number in range(3 * pages):
-        buffer.put((0, number), page(0, number))
+        buffer.put(0, number, page(0, number))
         buffer.settle((number + 1) * SIZE)
         lane.finish()
         assert len(buffer) == (number + 1) % pages
         assert store.calls["put_many"] == (number + 1) // pages
     for number in range(3 * pages, 3 * pages + max(2 * pages, 1) + 1):  # more than may wait
-        buffer.put((0, number), page(0, number))
+        buffer.put(0, number, page(0, number))
     buffer.tail = (number + 1) * SIZE
     buffer.make_room()
     assert len(buffer) == 0

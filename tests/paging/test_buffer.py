@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from paging.parts import SIZE, OneWriter, Recorder, lane_of, page, same, shelf_of
+from paging.parts import SIZE, OneWriter, Recorder, lane_of, page, same, writer_of
 
 from mta.paging.buffer import BUFFERED, KEPT_BACK, Buffer, worth_a_call
 from stores import StoreUnavailable, WrapperStore, open_store, pages_of, parse_page_key
@@ -23,13 +23,14 @@ class Case:
     def __init__(self, store: Any, keys: OneWriter | None = None, together: int = 1) -> None:
         self.store = store
         self.keys = keys or OneWriter()
-        self.shelf = shelf_of(store, self.keys)
+        self.writer = writer_of(store, self.keys)
         self.cache, self.reaper, self.lane = Recorder(), Recorder(), lane_of(store)
-        self.buffer = Buffer(self.shelf, self.cache, self.reaper, self.lane, together=together)
+        self.first: dict[int, int] = {}
+        self.buffer = Buffer(self.writer, self.cache, self.reaper, self.lane, self.first, together=together)
 
     def put(self, numbers: range, mark: int = 0, *, settled: bool = True) -> None:
         for number in numbers:
-            self.buffer.put((0, number), page(0, number, mark))
+            self.buffer.put(0, number, page(0, number, mark))
         if settled:
             self.buffer.settle(numbers.stop * SIZE)
 
@@ -48,8 +49,8 @@ def test_the_youngest_pages_are_kept_back(store: CountingStore) -> None:
     case.lane.finish()
     assert case.stored() == list(range(5 - KEPT_BACK))
     assert len(case.buffer) == KEPT_BACK
-    assert same(case.buffer.get((0, 4)), page(0, 4))
-    assert case.buffer.get((0, 0)) is None
+    assert same(case.buffer.pages.get((0, 4)), page(0, 4))
+    assert case.buffer.pages.get((0, 0)) is None
     assert case.cache.of("offer") == [(0, 0), (0, 1), (0, 2)]
     case.buffer.keep_none_back()
     case.buffer.flush()
@@ -79,7 +80,7 @@ def test_pages_go_oldest_first_and_several_a_call(store: CountingStore) -> None:
     case.buffer.flush()
     assert case.reaper.of("expect") == [(0, number) for number in range(100)]
     assert store.calls["put_many"] <= 1 + -(-100 // BUFFERED)
-    found = case.shelf.read([(0, 17), (0, 99)])
+    found = case.writer.read([(0, 17), (0, 99)])
     assert same(found[0, 17], page(0, 17))
     assert same(found[0, 99], page(0, 99))
 
@@ -89,7 +90,7 @@ def test_what_is_not_in_is_not_written(store: CountingStore) -> None:
     case.put(range(20), settled=False)
     case.buffer.flush()
     assert case.stored() == []
-    assert case.reaper.told == []
+    assert case.reaper.noted == []
     case.buffer.take_back(5 * SIZE)
     assert len(case.buffer) == 5
     case.buffer.flush()
@@ -107,17 +108,17 @@ def test_early_pages_that_do_not_come_in_change_keys(store: CountingStore) -> No
     case.lane.finish()
     sent = [number for number in case.stored() if number >= 4]
     assert sent
-    keys = [case.shelf.key((0, number)) for number in sent]
+    keys = [case.writer.key((0, number)) for number in sent]
     case.buffer.take_back(4 * SIZE)
-    assert case.reaper.of("doom") == [keys]
+    assert case.reaper.of("give up") == [keys]
     assert set(case.cache.of("forget")[-1]) >= {(0, number) for number in sent}
-    assert not set(keys) & {case.shelf.key((0, number)) for number in sent}
+    assert not set(keys) & {case.writer.key((0, number)) for number in sent}
     case.put(range(4, 8), 3)
     case.buffer.flush()
     for number in range(4):
-        assert same(case.shelf.read([(0, number)])[0, number], page(0, number))
+        assert same(case.writer.read([(0, number)])[0, number], page(0, number))
     for number in range(4, 8):
-        assert same(case.shelf.read([(0, number)])[0, number], page(0, number, 3))
+        assert same(case.writer.read([(0, number)])[0, number], page(0, number, 3))
 
 
 def test_a_page_that_comes_while_its_forerunner_is_written_is_not_taken_for_it() -> None:
@@ -146,9 +147,9 @@ def test_a_page_that_comes_while_its_forerunner_is_written_is_not_taken_for_it()
         case.lane.finish()  # does what no thread did yet
         if store.act is not None:  # the early pages were written before
             another()
-        assert case.buffer.get((0, 4)) is None or same(case.buffer.get((0, 4)), page(0, 4, 2))
+        assert case.buffer.pages.get((0, 4)) is None or same(case.buffer.pages.get((0, 4)), page(0, 4, 2))
         case.buffer.flush()
-        assert same(case.shelf.read([(0, 4)])[0, 4], page(0, 4, 2))
+        assert same(case.writer.read([(0, 4)])[0, 4], page(0, 4, 2))
 
 
 def test_an_early_page_is_written_once(store: CountingStore) -> None:
@@ -185,7 +186,7 @@ def test_an_interrupted_call_is_mended(store: CountingStore) -> None:
 def test_pages_behind_the_head_are_not_written(store: CountingStore) -> None:
     case = Case(store)
     case.put(range(4), settled=False)
-    case.buffer.put((1, 0), page(1, 0))
+    case.buffer.put(1, 0, page(1, 0))
     case.buffer.drop_below(0, 4)
     case.buffer.settle(4 * SIZE)
     case.buffer.flush()

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from mta import AmortizedMTA, LogMTA, monoids
-from mta.paging.ahead import FURTHER, LEAST, MOST_SMALL, ReadAhead
-from mta.paging.stored import StoredPages
+from mta.paging.read_ahead import FURTHER, LEAST, MOST_SMALL, ReadAhead
+from mta.paging.stored import Follower
 from mta.policies import CountWindow
 from stores import Store, WrapperStore, open_store
 
@@ -79,13 +79,13 @@ def test_few_crossings_wait(
     kind: Any, how: str, size: int, latency: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = DistantStore(open_store("memory:"), latency)
-    head_at = StoredPages.head_at
+    head_at = Follower.head_at
 
-    def counted(pages: StoredPages, page: int) -> None:
+    def counted(follower: Follower, page: int) -> None:
         store.crossed(page)
-        head_at(pages, page)
+        head_at(follower, page)
 
-    monkeypatch.setattr(StoredPages, "head_at", counted)
+    monkeypatch.setattr(Follower, "head_at", counted)
     pages = 500 if size < 64 else 200
     rows = (pages - 40) * size
     policy = None if how.startswith("evict") else CountWindow(pages * size)

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from paging.parts import OneWriter, lane_of, page, shelf_of
+from paging.parts import OneWriter, lane_of, page, writer_of
 
-from mta.paging.keys import Behind
+from mta.paging.page_writer import Sending
 from mta.paging.reaper import DELETE_AT_LEAST, Reaper
-from mta.paging.shelf import Sending
 from stores import StoreUnavailable, open_store, pages_of, parse_page_key
 from stores.testing import CountingStore, FaultyStore
 
@@ -21,19 +20,20 @@ PAGES = 100
 class Case:
     def __init__(self, store: Any) -> None:
         self.store, self.keys = store, OneWriter()
-        self.shelf, self.behind, self.lane = shelf_of(store, self.keys), Behind(), lane_of(store)
-        self.reaper = Reaper(self.shelf, self.behind, self.lane)
+        self.first: dict[int, int] = {}
+        self.writer, self.lane = writer_of(store, self.keys), lane_of(store)
+        self.reaper = Reaper(self.writer, self.first, self.lane)
         self.write(range(PAGES))
 
     def write(self, numbers: range) -> None:
         names = [(0, number) for number in numbers]
         for name in names:
             self.reaper.expect(name)
-        self.shelf.write([Sending(name, self.shelf.key(name), page(*name)) for name in names])
+        self.writer.write([Sending(name, self.writer.key(name), page(*name)) for name in names])
 
     def move(self, number: int) -> None:
-        self.behind.move(0, number)
-        self.reaper.behind_the_head(0)
+        before, self.first[0] = self.first.get(0, 0), number
+        self.reaper.dropped(0, number - before)
         self.lane.finish()
 
     def left(self) -> list[int]:
@@ -75,19 +75,18 @@ def test_what_a_version_names_stays_until_it_is_given_up(store: CountingStore) -
 def test_pages_of_an_earlier_session_go_too(store: CountingStore) -> None:
     Case(store)
     keys = OneWriter()
-    behind, lane = Behind(), lane_of(store)
-    reaper = Reaper(shelf_of(store, keys), behind, lane)
+    lane = lane_of(store)
+    reaper = Reaper(writer_of(store, keys), {0: 50}, lane)
     reaper.resume(0, range(PAGES))
-    behind.move(0, 50)
-    reaper.behind_the_head(0)
+    reaper.dropped(0, 50)
     lane.finish()
     left = sorted(parse_page_key(key).number for key in store.list_keys(pages_of("w")))
     assert left == list(range(50, PAGES))
 
 
-def test_doomed_keys_go_at_the_next_occasion(store: CountingStore) -> None:
+def test_keys_that_were_given_up_go_at_the_next_occasion(store: CountingStore) -> None:
     case = Case(store)
-    case.reaper.doom([case.shelf.key((0, 70))])
+    case.reaper.give_up([case.writer.key((0, 70))])
     case.reaper.start()
     case.lane.finish()
     assert case.left() == [number for number in range(PAGES) if number != 70]
@@ -100,7 +99,7 @@ def test_a_store_that_refuses_is_heard_and_nothing_is_forgotten(caplog: pytest.L
     refuses = True
     with FaultyStore(open_store("memory:"), lambda call, _: refuses and "delete" in call) as store:
         case = Case(store)
-        case.reaper.doom([case.shelf.key((0, 70))])
+        case.reaper.give_up([case.writer.key((0, 70))])
         with caplog.at_level(logging.WARNING, logger="stores"):
             case.move(30)
         assert "'w'" in caplog.text
@@ -118,7 +117,7 @@ def test_a_store_that_refuses_is_heard_and_nothing_is_forgotten(caplog: pytest.L
 def test_at_the_end_all_goes_that_no_version_names(store: CountingStore) -> None:
     case = Case(store)
     case.keys.named[0] = range(50, 60)
-    case.behind.move(0, 10)
+    case.first[0] = 10
     case.keys.is_known = False
     case.reaper.clear_away()
     assert case.left() == list(range(PAGES))

@@ -37,6 +37,7 @@ class Source(RuleBasedStateMachine):
         self.store = self.late or FaultyStore(self.inner, fails, after=seed % 2 == 0)
         self.keys = OneWriter(epochs=seed % 40)
         self.pages = StoredPages(self.store, "w", LAYOUT, self.keys, SHIFT)
+        self.follower = self.pages.follow()
         #: pages that are in, by name; full pages of leaves, and where the head is among them
         self.live: dict[Any, Page] = {}
         self.full = self.head = 0
@@ -114,7 +115,7 @@ class Source(RuleBasedStateMachine):
 
     def move(self, head: int) -> None:
         self.head = head
-        self.pages.head_at(head)
+        self.follower.head_at(head)
         for tier, number in ((0, head), (1, head >> SHIFT)):
             self.pages.drop_below(tier, number)
         self.live = {

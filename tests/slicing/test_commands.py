@@ -10,9 +10,9 @@ import pytest
 from window_kinds import Uneven
 
 from mta import AmortizedMTA, monoids
+from mta.cli.main import main
 from mta.slicing import Session, Slicer, Sliding
 from mta.slicing.aggregate_store.leaves import slice_states
-from mta.tools.cli import main
 from stores import open_store
 
 

@@ -38,7 +38,7 @@ from streams import NUMBER, Blob, opened, write_file
 from mta import monoids
 from mta.durability.coding import decode_root
 from mta.durability.operations import collect
-from mta.tools.processes import is_java, members
+from mta.lab.processes import is_java, members
 from stores import Store, open_store
 
 #: Where rows go: Spark's file sink, or a directory a micro-batch, written anew by each run of it.

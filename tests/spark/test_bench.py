@@ -15,9 +15,9 @@ import psutil
 import pytest
 import servers
 
-from mta.tools import processes
-from mta.tools.experiments.experiment import Disagreement, Scale
-from mta.tools.experiments.results import Results
+from mta.lab import processes
+from mta.lab.experiments.experiment import Disagreement, Scale
+from mta.lab.experiments.results import Results
 
 
 def mta(*arguments: str, code: int = 0) -> str:
@@ -94,9 +94,9 @@ def test_experiment_spark_memory_quick(tmp_path: Path) -> None:
 
 
 def case(worker: int | None = 512) -> Any:
-    from mta.tools.experiments.spark_memory.one_run import Case
+    from mta.lab.experiments.spark_memory.one_run import JobCase
 
-    return Case("pandas", 10, 5, 512, worker)
+    return JobCase("pandas", 10, 5, 512, worker)
 
 
 @pytest.mark.parametrize(
@@ -114,13 +114,14 @@ def case(worker: int | None = 512) -> Any:
     ],
 )
 def test_how_a_run_ended(log: str, error: str, worker: int | None, outcome: str) -> None:
-    from mta.tools.experiments.spark_memory.runs import why
+    from mta.lab.experiments.spark_memory.runs import why
 
     assert why(case(worker), {"error": error}, log)[0] == outcome
 
 
 def test_a_run_that_takes_too_long_is_too_slow_and_leaves_nothing_running() -> None:
-    from mta.tools.experiments.spark_memory.runs import TOO_SLOW, run
+    from mta.lab.experiments.spark_memory.runs import run
+    from mta.lab.own_process import TOO_SLOW
 
     sessions: set[int] = set()
     seen = processes.peaks
@@ -129,7 +130,7 @@ def test_a_run_that_takes_too_long_is_too_slow_and_leaves_nothing_running() -> N
         sessions.add(session)
         return seen(session)
 
-    with mock.patch("mta.tools.experiments.spark_memory.runs.peaks", noted):
+    with mock.patch("mta.lab.experiments.spark_memory.runs.peaks", noted):
         found = run(case(), 2.0, lambda _: None)
     assert (found.outcome, found.reason) == (TOO_SLOW, "not done after 2 s")
     (session,) = sessions
@@ -137,7 +138,7 @@ def test_a_run_that_takes_too_long_is_too_slow_and_leaves_nothing_running() -> N
 
 
 def test_an_experiment_that_is_killed_politely_leaves_nothing(tmp_path: Path) -> None:
-    program = "from test_bench import case; from mta.tools.experiments.spark_memory.runs import run; "
+    program = "from test_bench import case; from mta.lab.experiments.spark_memory.runs import run; "
     program += "run(case(), 60.0, lambda _: print('running', flush=True))"
     temporary = tmp_path / "tmp"
     temporary.mkdir()
@@ -160,36 +161,38 @@ def test_an_experiment_that_is_killed_politely_leaves_nothing(tmp_path: Path) ->
 
 
 def test_an_experiment_goes_on_where_it_was(tmp_path: Path) -> None:
-    from mta.tools.experiments.spark_memory import experiment as spark_memory
-    from mta.tools.experiments.spark_memory.runs import FINISHED, Run
+    from mta.lab.experiments.spark_memory import experiment as spark_memory
+    from mta.lab.experiments.spark_memory.runs import JobRun
+    from mta.lab.own_process import FINISHED
 
     todo = spark_memory.cases(["rolling-rocksdb", "spark-window"], 1000, [512, 1024], [512, 1024])
     assert [(each.heap, each.worker) for each in todo] == [
         *[(1024, 1024), (512, 1024), (1024, 512), (512, 512)],
         *[(1024, None), (512, None)],
     ]
-    runs = [Run(each, FINISHED, seconds=1.0, rows_out=1000, sums=[1.0, 2.0, 3.0]) for each in todo]
+    runs = [JobRun(each, FINISHED, seconds=1.0, rows_out=1000, sums=[1.0, 2.0, 3.0]) for each in todo]
     results = Results(spark_memory.EXPERIMENT, Scale(), tmp_path)
     for run in runs:
         results.add(run.record())
     again = Results(spark_memory.EXPERIMENT, Scale(), tmp_path)
     again.resume([])
-    assert [Run.of(each) for each in again.records] == runs
+    assert [JobRun.of(each) for each in again.records] == runs
     assert all(again.has(asdict(each)) for each in todo)
 
 
 def test_contenders_have_to_agree() -> None:
-    from mta.tools.experiments.spark_memory import experiment as spark_memory
-    from mta.tools.experiments.spark_memory.runs import FINISHED, Run
+    from mta.lab.experiments.spark_memory import experiment as spark_memory
+    from mta.lab.experiments.spark_memory.runs import JobRun
+    from mta.lab.own_process import FINISHED
 
-    good = Run(case(), FINISHED, rows_out=10, sums=[1.0, 2.0, 3.0])
+    good = JobRun(case(), FINISHED, rows_out=10, sums=[1.0, 2.0, 3.0])
     for other in (
-        Run(case(), FINISHED, rows_out=9, sums=good.sums),
-        Run(case(), FINISHED, rows_out=10, sums=[1.0, 2.0, 3.1]),
+        JobRun(case(), FINISHED, rows_out=9, sums=good.sums),
+        JobRun(case(), FINISHED, rows_out=10, sums=[1.0, 2.0, 3.1]),
     ):
         with pytest.raises(Disagreement, match="other results"):
             spark_memory.compare([good, other])
-    spark_memory.compare([good, Run(case(), FINISHED, rows_out=10, sums=[1.0, 2.0, 3.0 + 1e-12])])
+    spark_memory.compare([good, JobRun(case(), FINISHED, rows_out=10, sums=[1.0, 2.0, 3.0 + 1e-12])])
 
 
 @pytest.mark.parametrize(
@@ -211,9 +214,9 @@ def test_a_mistake_is_one_line(arguments: list[str], says: str, tmp_path: Path) 
 
 
 def test_what_is_not_installed_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mta.tools import cli, needs
+    from mta.cli import errors, main
 
-    monkeypatch.setattr(needs.importlib.util, "find_spec", lambda name: None if name == "pyspark" else name)
-    with pytest.raises(needs.NotInstalled, match=r"pip install 'mta-windows\[spark\]'"):
-        needs.need("spark", "pyspark")
-    assert needs.NotInstalled in cli._mistakes()
+    monkeypatch.setattr(errors.importlib.util, "find_spec", lambda name: None if name == "pyspark" else name)
+    with pytest.raises(errors.NotInstalled, match=r"pip install 'mta-windows\[spark\]'"):
+        errors.need("spark", "pyspark")
+    assert issubclass(errors.NotInstalled, main._mistakes())

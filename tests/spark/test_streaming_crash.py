@@ -18,7 +18,7 @@ from streaming_job import Trial
 
 from mta.durability.coding import decode_root
 from mta.durability.manifest import Root
-from mta.tools.processes import end_all, is_worker, members
+from mta.lab.processes import end_all, is_worker, members
 from stores import Store, open_store, parse_page_key
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from mta.core.forest import Piece
 from mta.core.limits import Predicate
+from mta.core.log import Piece
 from mta.core.predicates.ranges import Ranges, Stretches, stretches
 from mta.core.states import NOTHING, ColumnLayout, Run
-from mta.core.tree import Tree
+from mta.core.view import View
 from mta.monoids.base import Array, Columns
 from mta.monoids.ufuncs import quiet
 
@@ -42,13 +42,13 @@ class RowStarts:
     The run that is searched has the oldest leaves of the window, one state for its others, and the rows.
     """
 
-    def __init__(self, tree: Tree, predicate: Predicate, states: Run) -> None:
-        assert isinstance(tree.layout, ColumnLayout)
-        self._layout, self._predicate = tree.layout, predicate
-        self._tree, self._rows = tree, tree.layout.length(states)
+    def __init__(self, view: View, predicate: Predicate, states: Run) -> None:
+        assert isinstance(view.layout, ColumnLayout)
+        self._layout, self._predicate = view.layout, predicate
+        self._view, self._rows = view, view.layout.length(states)
         #: how many leaves can be told from each other, and where the rows begin
-        self._leaves = min(len(tree), self._rows + LEAST)
-        self._hides = self._leaves < len(tree)
+        self._leaves = min(len(view), self._rows + LEAST)
+        self._hides = self._leaves < len(view)
         self._begin = self._leaves + self._hides
         self._parts = [*self._older(), states]
         #: by the first column of a field
@@ -68,25 +68,23 @@ class RowStarts:
         if self._hides:
             stuck |= found == self._leaves
         count = int(stuck.argmax()) if stuck.any() else self._rows
-        leaves = np.where(
-            found < self._leaves, found + self._tree.head, found - self._begin + self._tree.tail
-        )
+        leaves = np.where(found < self._leaves, found + self._view.head, found - self._begin + self._view.end)
         return leaves[:count]
 
     def _older(self) -> Iterator[Run]:
         """What is before the rows."""
-        tree, layout, count = self._tree, self._layout, self._leaves
+        view, layout, count = self._view, self._layout, self._leaves
         if count:
-            forest, stop = tree.forest, tree.head + count
-            edges = [tree.head, *range((tree.head | tree.mask) + 1, stop, tree.mask + 1), stop]
-            pages = forest.read([Piece(0, *ends) for ends in pairwise(edges)])
+            log, stop = view.log, view.head + count
+            edges = [view.head, *range((view.head | view.mask) + 1, stop, view.mask + 1), stop]
+            pages = log.read([Piece(0, *ends) for ends in pairwise(edges)])
             yield layout.lift(layout.concat([page.run for page in pages]))
         if self._hides:
-            younger = tree.coming(NOTHING)
-            if count <= tree.rests_ready():
-                yield layout.gather([tree.rest(count, younger, NOTHING)])
+            younger = view.coming(NOTHING)
+            if count <= view.rests_ready():
+                yield layout.gather([view.rest(count, younger, NOTHING)])
             else:
-                yield layout.gather([tree.forest.fold(tree.head + count, tree.tail)])
+                yield layout.gather([view.log.fold(view.head + count, view.end)])
 
     def _all(self) -> Array:
         """Where the window of each row starts in the run: of few rows first, and then between those."""

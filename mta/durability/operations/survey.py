@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from mta.core.tree import BEFORE_ALL
+from mta.core.log import BEFORE_ALL
 from mta.durability.coding import decode_root
 from mta.durability.manifest import PART, Named, Version
 from mta.durability.operations.roots import read_roots, window_names

@@ -1,0 +1,445 @@
+"""The log: the stored elements of one stream, and the partial aggregates over them. The paper's log.
+
+The log grows at the young end and drops pages at the old end. It finds positions by time or by a predicate,
+and folds ranges. Windows are views of a log (`mta.core.view`): a log may have several.
+
+Position i is the number of the i-th element ever appended. Tier 0 holds the elements. Entry i of tier t
+aggregates positions i·P^t … (i+1)·P^t - 1, with P the page size. The paper's levels between two tiers are
+inside a page and follow from it. No entry is renumbered and no full page changes, so parent, child and page
+are arithmetic: entry i of tier t is in page i // P, and entry i of tier t + 1 aggregates page i of tier t.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Protocol
+from weakref import ref
+
+from mta.core.page import Page, PageSource, Pyramid
+from mta.core.states import NOTHING, Layout, Run
+from mta.core.tail import Tail
+from mta.monoids.base import Array, column_of, joined
+from mta.monoids.columns import apart
+from mta.times.cuts import Side, before
+
+#: From this page size on, folding page by page beats halving all pages together.
+LARGE_PAGE = 256
+
+#: Before all times.
+BEFORE_ALL = -(2**63) + 1
+
+
+class Viewing(Protocol):
+    """What a log asks of its views: the oldest position that the view still reads."""
+
+    head: int
+
+
+class Piece(NamedTuple):
+    """Entries `start` to `stop` of a tier, all in one page."""
+
+    tier: int
+    start: int
+    stop: int
+
+
+class Growth(NamedTuple):
+    """New entries of one tier: the pages they fill, what is left over, and the entries of the tier above."""
+
+    pages: list[Page]
+    rest_times: Array
+    rest: Run
+    last_times: Array
+    totals: Run | None
+
+
+class Log:
+    __slots__ = (
+        "layout",
+        "mask",
+        "page_size",
+        "pages",
+        "shift",
+        "tail",
+        "tails",
+        "trial",
+        "unfinished",
+        "views",
+        "youngest",
+    )
+
+    def __init__(self, layout: Layout, pages: PageSource, page_size: int) -> None:
+        self.layout = layout
+        self.pages = pages
+        self.page_size = page_size
+        #: log2 of the page size
+        self.shift = page_size.bit_length() - 1
+        self.mask = page_size - 1
+        #: the partial last page of each tier
+        self.tails = [Tail(layout, 0)]
+        #: the position of the next element: how many elements were ever appended
+        self.tail = 0
+        #: the time of the youngest element
+        self.youngest: Any = BEFORE_ALL
+        #: the windows over this log, weakly: a log that nobody uses is freed at once, as it is in no cycle
+        self.views: list[ref[Viewing]] = []
+        #: what an interrupted commit has yet to change in its views (`view.finish`)
+        self.unfinished: Sequence[Any] = ()
+        #: whether this is a fork, whose pages count only if the log that was forked becomes it
+        self.trial = False
+
+    # -- growing ----------------------------------------------------------------------------------------
+    #
+    # These methods make new tails, and hand full pages to the page source. The log itself changes in a commit
+    # of its views (`mta.core.view`), together with them.
+
+    def appended(self, time: Any, row: Any) -> list[Tail]:
+        """The tails with an element that fills a page."""
+        tails = list(self.tails)
+        last, total = time, row
+        for tier, tail in enumerate(self.tails):
+            if len(tail) + 1 < self.page_size:
+                tails[tier] = tail.followed(column_of([last]), self.layout.gather([total]))
+                return tails
+            page = tail.filled(last, total)
+            last, total = page.times[-1:].tolist()[0], self._fold(page)
+            self.pages.check(self.layout.gather([total]))
+            self.pages.put(tier, tail.start >> self.shift, page)
+            tails[tier] = tail.next(self.page_size)
+        tails.append(self._new_tail(len(tails)).followed(column_of([last]), self.layout.gather([total])))
+        return tails
+
+    def extended(self, times: Array, run: Run, head: int = 0) -> list[Tail]:
+        """The tails with a run of elements. Pages that end before position `head` are not put.
+
+        Pages and tails have memory of their own: a NumPy view of the run would keep all of it.
+        """
+        tails, layout = list(self.tails), self.layout
+        tier = 0
+        while len(times):
+            if tier == len(tails):
+                tails.append(self._new_tail(tier))
+            tail = tails[tier]
+            growth = self._growth(tail, times, run)
+            if growth.totals is not None:
+                self.pages.check(growth.totals)
+            behind = head >> self.shift * (tier + 1)
+            for number, page in enumerate(growth.pages, tail.start >> self.shift):
+                if number >= behind:
+                    self.pages.put(tier, number, page.apart(layout))
+            if growth.pages:
+                tail = tail.next(len(growth.pages) << self.shift)
+            tails[tier] = tail.followed(apart(growth.rest_times), layout.apart(growth.rest))
+            times, run = growth.last_times, growth.totals
+            tier += 1
+        return tails
+
+    def coming_pages(self, times: Array, run: Run) -> list[tuple[int, Page]]:
+        """The pages of elements, by number, that `extended` will make of this run alone."""
+        tail = self.tails[0]
+        first = -len(tail) % self.page_size
+        if self.page_size < LARGE_PAGE:
+            return []
+        pages = self._pages(0, times[first:], self.layout.cut(run, first, len(times)))
+        own = [page.apart(self.layout) for page in pages]
+        return list(enumerate(own, tail.start + len(tail) + first >> self.shift))
+
+    def _growth(self, tail: Tail, times: Array, run: Run) -> Growth:
+        """What a tail grows to with these entries; changes nothing."""
+        size, layout, count = self.page_size, self.layout, len(times)
+        first = -len(tail) % size
+        if first > count:
+            return Growth([], times, run, times[:0], None)
+        pages = self._pages(tail.tier, times[first:], layout.cut(run, first, count))
+        done = first + len(pages) * size
+        last_times, totals = times[first + size - 1 : done : size], []
+        if first:
+            full = tail.followed_by(times[:first], layout.cut(run, 0, first))
+            totals.append(layout.gather([self._fold(full)]))
+            last_times = joined((full.times[-1:], last_times))
+            pages.insert(0, full)
+        if done > first:
+            totals.append(
+                self._totals(pages[-(done - first) // size :], tail.tier, layout.cut(run, first, done))
+            )
+        rest = layout.cut(run, done, count)
+        return Growth(pages, times[done:], rest, last_times, layout.concat(totals) if totals else None)
+
+    def _pages(self, tier: int, times: Array, run: Run) -> list[Page]:
+        size, cut = self.page_size, self.layout.cut
+        return [
+            Page(tier, times[start : start + size], cut(run, start, start + size))
+            for start in range(0, len(times) - size + 1, size)
+        ]
+
+    def _totals(self, pages: list[Page], tier: int, run: Run) -> Run:
+        """The aggregate of each page, where `run` has the entries of all of them."""
+        layout = self.layout
+        if self.page_size >= LARGE_PAGE:
+            return layout.gather([self._fold(page) for page in pages])
+        totals = layout.lift(run) if tier == 0 else run
+        for _ in range(self.shift):
+            totals = layout.halve(totals)
+        return totals
+
+    def _fold(self, page: Page) -> Any:
+        return self.layout.fold(page.states(self.layout))
+
+    def _new_tail(self, tier: int) -> Tail:
+        self.pages.reserve(2 * (tier + 1) + 4)
+        return Tail(self.layout, tier)
+
+    @contextmanager
+    def taking_back(self) -> Iterator[None]:
+        """If the call fails, the page source takes back the pages that were put for its elements.
+
+        A fork takes nothing back: the tail of the fork is not the tail of the window, and the page source
+        would take pages before it for pages that count.
+        """
+        try:
+            yield
+        except BaseException:
+            if not self.trial:
+                self.pages.take_back(self.tail)
+            raise
+
+    def fork(self) -> Log:
+        """A log to go on with while this one stays as it is. It has no views yet."""
+        twin = Log(self.layout, self.pages, self.page_size)
+        twin.trial = True
+        twin.tails = [tail.fork() for tail in self.tails]
+        twin.tail, twin.youngest = self.tail, self.youngest
+        return twin
+
+    def resume(self, tails: list[Tail], tail: int, youngest: Any) -> None:
+        """Makes an empty log what a version says, whose pages are in the store."""
+        self.tails, self.tail, self.youngest = tails, tail, youngest
+
+    # -- reading ----------------------------------------------------------------------------------------
+
+    def read(self, pieces: Sequence[Piece]) -> list[Page]:
+        """The entries of each piece, as a page cut to it; at most one round trip."""
+        pages = self._pages_of(pieces)
+        return [self._part(pages, *piece) for piece in pieces]
+
+    def _pages_of(self, pieces: Sequence[Piece]) -> dict[tuple[int, int], Page]:
+        return self._fetch([(tier, start >> self.shift) for tier, start, _ in pieces])
+
+    def _part(self, pages: dict[tuple[int, int], Page], tier: int, start: int, stop: int) -> Page:
+        """Some entries of a page among these, or else of a tail."""
+        page = pages.get((tier, start >> self.shift))
+        if page is None:
+            return self.tails[tier].part(start, stop)
+        at = start & (self.page_size - 1)
+        return page.cut(self.layout, at, at + stop - start)
+
+    def page(self, tier: int, number: int) -> Page:
+        """A page, the partial last one among them."""
+        if self.is_tail(tier, number):
+            return self.tails[tier].page()
+        return self.pages.fetch([(tier, number)])[0]
+
+    def is_tail(self, tier: int, number: int) -> bool:
+        return tier < len(self.tails) and number == self.tails[tier].start >> self.shift
+
+    # -- dropping ---------------------------------------------------------------------------------------
+
+    def drop_behind_views(self) -> None:
+        """Drops the pages that lie before the oldest head of all views."""
+        views = [view for each in self.views if (view := each()) is not None]
+        head = min([view.head for view in views], default=self.tail)
+        for tier in range(len(self.tails)):
+            number = head >> self.shift * (tier + 1)
+            if not number:
+                break
+            self.pages.drop_below(tier, min(number, self.tails[tier].start >> self.shift))
+
+    # -- aggregates -------------------------------------------------------------------------------------
+
+    def cover(self, start: int, stop: int) -> list[Piece]:
+        """Pieces, oldest first, that make up leaves start to stop: two paths, O(log) pages."""
+        left: list[Piece] = []
+        right: list[Piece] = []
+        shift, mask, tier = self.shift, self.page_size - 1, 0
+        while start < stop:
+            if start >> shift == (stop - 1) >> shift:
+                left.append(Piece(tier, start, stop))
+                break
+            if start & mask:
+                edge = ((start >> shift) + 1) << shift
+                left.append(Piece(tier, start, edge))
+                start = edge
+            if stop & mask:
+                right.append(Piece(tier, stop >> shift << shift, stop))
+            start >>= shift
+            stop >>= shift
+            tier += 1
+        return left + right[::-1]
+
+    def load_cover(self, start: int, stop: int) -> None:
+        """Brings the pages that a fold of these leaves reads into the process, in one round trip."""
+        self._pages_of(self.cover(start, stop))
+
+    def _fetch(self, names: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Page]:
+        """Those of the pages that are full, by tier and number; at most one round trip."""
+        full = [name for name in names if not self.is_tail(*name)]
+        return dict(zip(full, self.pages.fetch(full), strict=True)) if full else {}
+
+    def fold(self, start: int, stop: int) -> Any:
+        """The aggregate of leaves start to stop, or NOTHING, over whole runs of entries."""
+        layout = self.layout
+        total = NOTHING
+        for part in self.read(self.cover(start, stop)):
+            total = layout.join(total, layout.fold(part.states(layout)))
+        return total
+
+    def fold_nodes(self, start: int, stop: int) -> Any:
+        """The aggregate of leaves start to stop, or NOTHING, over O(log2 n) nodes of the binary trees."""
+        layout, mask = self.layout, self.page_size - 1
+        pieces = self.cover(start, stop)
+        pages = self._pages_of(pieces)
+        total = NOTHING
+        for piece in pieces:
+            at = piece.start & mask
+            for state in self._pyramid(pages, piece).cover(at, at + piece.stop - piece.start):
+                total = layout.join(total, state)
+        return total
+
+    def _pyramid(self, pages: dict[tuple[int, int], Page], piece: Piece) -> Pyramid:
+        """The nodes over the page, among these, or else the tail that a piece is of."""
+        page = pages.get((piece.tier, piece.start >> self.shift))
+        return self.tails[piece.tier].pyramid() if page is None else page.pyramid(self.layout)
+
+    # -- searches ---------------------------------------------------------------------------------------
+
+    def first_position(self, head: int, time: Any, side: Side) -> int:
+        """The first leaf from `head` on with a time >= `time` (side left) or > `time` (side right).
+
+        From the top tier down, one page a tier, and none where there is nothing to choose.
+        """
+        for tier in reversed(range(len(self.tails))):
+            tail = self.tails[tier]
+            start = max(tail.start, head >> self.shift * tier)
+            if start < tail.stop:
+                entry = tail.first_after(start, time, side)
+                if entry < tail.stop:
+                    return self._descend(tier, entry, head, time, side)
+        return self.tail
+
+    def _descend(self, tier: int, entry: int, head: int, time: Any, side: Side) -> int:
+        """The first such leaf below an entry that has one."""
+        mask = self.page_size - 1
+        while tier:
+            tier -= 1
+            first = max(entry << self.shift, head >> self.shift * tier)
+            if tier and first & mask == mask:
+                entry = first
+                continue
+            times = self.page(tier, entry).times
+            entry = (entry << self.shift) + _search(times, first & mask, time, side)
+        return entry
+
+    def longest_prefix(
+        self, head: int, rejects: Callable[[Any], bool], before: Any = NOTHING
+    ) -> tuple[int, Any]:
+        """The first leaf from `head` on that has to stay, and the aggregate of what has not.
+
+        A leaf has to stay if `rejects(before ⊕ aggregate of head … leaf)` is false. Up the left spine until
+        something stays, then down to it: a page a tier each way, those of the way up in one round trip.
+        """
+        pieces = self.cover(head, self.tail)
+        pages, total = self._pages_of(pieces), before
+        for piece in pieces:
+            entry, total = self._search_piece(pages, piece, total, rejects)
+            if entry < piece.stop:
+                break
+        else:
+            return self.tail, total
+        tier = piece.tier
+        while tier:
+            tier -= 1
+            # the last of these stays if no other does, whatever rounding makes of its sum
+            inside = Piece(tier, entry << self.shift, ((entry + 1) << self.shift) - 1)
+            entry, total = self._search_piece(self._pages_of([inside]), inside, total, rejects)
+        return entry, total
+
+    def _search_piece(
+        self,
+        pages: dict[tuple[int, int], Page],
+        piece: Piece,
+        before: Any,
+        rejects: Callable[[Any], bool],
+    ) -> tuple[int, Any]:
+        """The first entry that has to stay, and the aggregate of all before it.
+
+        Looks at runs of doubling length, so that it costs in proportion to what goes.
+        """
+        layout, (tier, start, stop), step = self.layout, piece, 8
+        while start < stop:
+            end = min(stop, start + step)
+            states = self._part(pages, tier, start, end).states(layout)
+            total = layout.join(before, layout.fold(states))
+            if not rejects(total):
+                return self._search_run(states, start, before, rejects)
+            start, before, step = end, total, step if layout.monoid.grows else 4 * step
+        return stop, before
+
+    def _search_run(
+        self, states: Run, start: int, before: Any, rejects: Callable[[Any], bool]
+    ) -> tuple[int, Any]:
+        """The same, in a run where one entry stays. Adds up halves, and not one entry after the other."""
+        layout, low, high = self.layout, 0, self.layout.length(states) - 1
+        while low < high:
+            middle = (low + high) >> 1
+            total = layout.join(before, layout.fold(layout.cut(states, low, middle + 1)))
+            if rejects(total):
+                low, before = middle + 1, total
+            else:
+                high = middle
+        return start + low, before
+
+    def shortest_suffix(self, head: int, after: Any, enough: Callable[[Any], Any]) -> int:
+        """The last leaf from `head` on with which the aggregate from there on is enough; else `head`.
+
+        `after` is an aggregate behind the tail, or NOTHING; the tail if that is enough alone. From the young
+        end: what is added up is what stays. The pages of both paths are read in one round trip.
+        """
+        if after is not NOTHING and enough(after):
+            return self.tail
+        pieces = self.cover(head, self.tail)
+        pages = self._pages_of(pieces)
+        for piece in reversed(pieces):
+            entry, after = self._search_back(pages, piece, after, enough)
+            if entry >= piece.start:
+                break
+        else:
+            return head
+        tier = piece.tier
+        while tier:
+            tier -= 1
+            # with the first of these it is enough if it is with no other
+            inside = Piece(tier, (entry << self.shift) + 1, (entry + 1) << self.shift)
+            entry, after = self._search_back(self._pages_of([inside]), inside, after, enough)
+        return entry
+
+    def _search_back(
+        self, pages: dict[tuple[int, int], Page], piece: Piece, after: Any, enough: Callable[[Any], Any]
+    ) -> tuple[int, Any]:
+        """The last entry with which the aggregate from there on is enough, and the aggregate behind it."""
+        first = piece.start & -self.page_size
+        pyramid = self._pyramid(pages, piece)
+        found, after = pyramid.last_with(piece.start - first, piece.stop - first, after, enough)
+        return first + found, after
+
+
+def count_first(layout: Layout, aggregates: Run, holds: Callable[[Any], Any]) -> int:
+    """For how many aggregates a question holds that is monotone: those come first."""
+    return bisect_left(
+        range(layout.length(aggregates)), True, key=lambda at: not holds(layout.at(aggregates, at))
+    )
+
+
+def _search(times: Array, start: int, time: Any, side: Side) -> int:
+    return start + before(times[start:], time, side)

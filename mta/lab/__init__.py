@@ -1,0 +1,1 @@
+"""Benchmarks, experiments, the demo and the soak. Nothing imports this package."""

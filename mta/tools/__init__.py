@@ -1,1 +1,0 @@
-"""The command line and what it runs: benchmarks, soak, demo."""

@@ -1,0 +1,55 @@
+"""The rooms of the project, and the rooms that each one imports. tests/test_rooms.py checks them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Room(NamedTuple):
+    about: str
+    #: the rooms that it imports
+    imports: str
+    #: its packages and modules; by default the package of the room's name, in `mta` or beside it
+    modules: str = ""
+
+
+BASE = "mta.errors mta.functions mta.owned mta.process_memory mta.turns"
+WINDOW = "mta mta.admission mta.algorithms mta.checks mta.keeper mta.versioned mta.window"
+
+#: From the ground up.
+ROOMS = {
+    "stores": Room("bytes in, bytes out", ""),
+    "stores.testing": Room("the contract of a store, as a test class", "stores"),
+    "base": Room("errors, users' functions, whose memory a column is", "", BASE),
+    "numbers": Room("sums of whole numbers in two words", ""),
+    "monoids": Room("what is aggregated", "base numbers"),
+    "times": Room("the arithmetic of times and spans", "monoids"),
+    "encoding": Room("values in columns and as bytes", "monoids numbers", "mta.encoding mta.inputs"),
+    "core": Room("the paper: no stores, no threads", "base encoding monoids numbers times"),
+    "monoids.laws": Room("the laws of monoids, as tests", "core encoding monoids"),
+    "policies": Room("which elements a window holds", "base core monoids"),
+    "paging": Room("pages in stores: buffer, cache, reaper", "base core encoding monoids stores"),
+    "durability": Room(
+        "manifests, writers, checkpoints, verify, gc", "base core encoding monoids paging policies stores"
+    ),
+    "window": Room(
+        "the windows that users hold", "base core durability encoding monoids paging policies stores", WINDOW
+    ),
+    "baselines": Room("DABA and the other algorithms", "base core encoding monoids policies window"),
+    "slicing": Room(
+        "late tuples, sessions, many queries", "base baselines core encoding monoids stores window"
+    ),
+    "spark_integration": Room(
+        "rolling: batch jobs and streams",
+        "base baselines core durability encoding monoids numbers policies stores times window",
+    ),
+    "cli": Room(
+        "the mta command, the operator's commands",
+        "base durability encoding monoids slicing stores window",
+        "mta.cli mta.__main__",
+    ),
+    "lab": Room(
+        "benchmarks, experiments, demo, soak",
+        "base baselines cli durability monoids policies slicing spark_integration stores window",
+    ),
+}
