@@ -1,4 +1,4 @@
-"""What a window accepts as times, which are numbers that are finite and fit in 64 bits, and as options."""
+"""Checks of the options of a window, and of the times of its elements."""
 
 from __future__ import annotations
 
@@ -9,22 +9,25 @@ import numpy as np
 from mta.core.page import LARGEST_PAGE
 from mta.errors import EmptyWindowError, MissingTime, OutOfOrderError
 from mta.inputs import as_array
-from mta.monoids.base import Array, ColumnarMonoid, Monoid, column_of
+from mta.kinds import Array, Time
+from mta.monoids.base import ColumnarMonoid, Monoid, column_of
 from mta.monoids.ufuncs import quiet
+from mta.options import is_number, is_whole, whole_number
 from mta.paging.bounds import Bounds
 from mta.policies import Policy
 from stores import Store
 
 MAX_TIME = 2**63 - 1
 
-#: Entries a page. A call to NumPy or to a store has a fixed cost, so pages of columns are large.
+#: Default entries of a page. A call of NumPy or of a store has a fixed cost, so pages of columns are large.
 COLUMN_PAGE, OBJECT_PAGE = 1 << 14, 1 << 10
 
-#: Elements that may be asked to wait in the process, or to be read ahead.
+#: The most elements that a window may buffer or read ahead.
 MOST_BOUNDED = 1 << 24
 
 
-def check_parts(monoid: Any, policy: Any, store: Any) -> None:
+def check_parts(monoid: object, policy: object, store: object) -> None:
+    """The parts of a new window. Raises TypeError, or ValueError if the policy cannot read the monoid."""
     if not isinstance(monoid, Monoid):
         raise TypeError(f"the first argument is a monoid such as monoids.Max(), got {monoid!r}")
     if policy is not None and not isinstance(policy, Policy):
@@ -35,18 +38,20 @@ def check_parts(monoid: Any, policy: Any, store: Any) -> None:
         raise TypeError(f"store is what stores.open_store(url) returns, got {store!r}")
 
 
-def check_restored(monoid: Any, policy: Any, store: Any, version: Any) -> None:
+def check_restored(monoid: object, policy: object, store: object, version: object) -> None:
+    """The arguments of `restore`. Raises the same errors as `check_parts`."""
     check_parts(monoid, policy, store)
     if store is None:
         raise TypeError("restore takes the window's store, what stores.open_store(url) returns, got None")
-    if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
+    if version is not None and not is_whole(version):
         raise TypeError(f"version is the whole number of a checkpoint or None for the last, got {version!r}")
 
 
-def check_page_size(monoid: Monoid, page_size: Any) -> int:
+def check_page_size(monoid: Monoid, page_size: object) -> int:
+    """The number of entries of a page, the default for None. Raises TypeError or ValueError."""
     if page_size is None:
         return COLUMN_PAGE if isinstance(monoid, ColumnarMonoid) else OBJECT_PAGE
-    if isinstance(page_size, bool) or not isinstance(page_size, int):
+    if not is_whole(page_size):
         raise TypeError(f"page_size is a whole number, got {page_size!r}")
     if page_size < 2 or page_size & (page_size - 1):
         raise ValueError(f"page_size is a power of two and at least 2, got {page_size}")
@@ -55,24 +60,24 @@ def check_page_size(monoid: Monoid, page_size: Any) -> int:
     return page_size
 
 
-def check_kept(retain: Any, lease: Any, buffered: Any, cached: Any, refill_below: Any) -> Bounds:
-    """How a window is to be kept in its store."""
+def check_kept(retain: object, lease: object, buffered: Any, cached: Any, refill_below: Any) -> Bounds:
+    """The options of a window with a store. Raises TypeError or ValueError; returns the bounds on memory."""
     _check_retain(retain)
     _check_lease(lease)
     return _checked_bounds(buffered, cached, refill_below)
 
 
-def _check_retain(retain: Any) -> None:
-    if isinstance(retain, bool) or not isinstance(retain, int):
+def _check_retain(retain: object) -> None:
+    if not is_whole(retain):
         raise TypeError(f"retain is a whole number of checkpoints that stay readable, got {retain!r}")
     if retain < 1:
         raise ValueError(f"retain is at least 1, since the last checkpoint stays readable, got {retain}")
 
 
-def _check_lease(lease: Any) -> None:
+def _check_lease(lease: object) -> None:
     if lease is None:
         return
-    if isinstance(lease, bool) or not isinstance(lease, (int, float)):
+    if not is_number(lease):
         raise TypeError(f"lease is a number of seconds or None, got {lease!r}")
     if not 0 < lease < MAX_TIME:
         raise ValueError(f"lease is a finite number of seconds above 0, got {lease!r}")
@@ -83,25 +88,29 @@ def _checked_bounds(buffered: Any, cached: Any, refill_below: Any) -> Bounds:
     for name, value in given.items():
         if value is None:
             continue
-        if isinstance(value, bool) or not isinstance(value, int):
+        if not is_whole(value):
             raise TypeError(f"{name} is a whole number of elements or None, got {value!r}")
         if not 0 <= value <= MOST_BOUNDED:
             raise ValueError(f"{name} is a number of elements from 0 to {MOST_BOUNDED:,}, got {value:,}")
     if refill_below is not None and (cached is None or not 1 <= refill_below <= cached):
         raise ValueError(
-            f"refill_below goes with cached, which it may not exceed, and is at least 1: got "
+            f"refill_below goes with cached, is at least 1 and at most cached: got "
             f"refill_below={refill_below!r} and cached={cached!r}"
         )
     return Bounds(**given)
 
 
-def check_count(k: Any, window: Any) -> int:
-    """How many elements of a window are to go."""
-    if isinstance(k, bool) or not hasattr(k, "__index__"):
-        raise TypeError(f"evict takes a whole number of elements, got {k!r}")
-    count = int(k.__index__())
+def check_evicted(k: object) -> int:
+    """The argument of `evict`. Raises TypeError or ValueError."""
+    count = whole_number(k, "evict takes a whole number of elements")
     if count < 0:
-        raise ValueError(f"evict takes a number of elements that is not negative, got {count}")
+        raise ValueError(f"evict takes 0 or more elements, got {count}")
+    return count
+
+
+def check_count(k: object, window: Any) -> int:
+    """The argument of `evict`. Raises EmptyWindowError too, if the window holds fewer elements."""
+    count = k if type(k) is int and k >= 0 else check_evicted(k)
     if count > len(window):
         raise EmptyWindowError(
             f"cannot evict {count} element(s): the window {window.name!r} holds {len(window)}"
@@ -110,61 +119,65 @@ def check_count(k: Any, window: Any) -> int:
 
 
 class Clock:
-    """Whether the times of a window are given with its elements or counted: one or the other, for good."""
+    """Decides whether the times of a window are given with its elements or counted.
 
-    __slots__ = ("_asked_for", "_told", "given")
+    The first element decides it for the whole life of the window. It decides nothing if its insertion fails.
+    """
+
+    __slots__ = ("_asked_for", "_decided_at", "given")
 
     def __init__(self, asked_for: bool) -> None:
+        """`asked_for` says that the policy needs given times."""
         self._asked_for = asked_for
-        #: None where nobody can tell, or nothing is in yet
+        #: whether times are given; None while that is not known
         self.given: bool | None = None
-        #: how many elements there were when an element told; if it did not come in, nothing was told
-        self._told = -1
+        #: the number of elements before the one that decided: while it is the same, that one was not inserted
+        self._decided_at = -1
 
-    def _tell(self, given: bool, count: int) -> None:
+    def _decide(self, given: bool, count: int) -> None:
         if self.given is None:
-            self._told = count
+            self._decided_at = count
         self.given = given
 
-    def _forget(self, count: int) -> None:
-        if self._told == count:
+    def _undo_failed_decision(self, count: int) -> None:
+        if self._decided_at == count:
             self.given = None
 
     def counted(self, count: int) -> int:
-        """The time of an element that comes without one, behind so many others."""
-        if self.given is False:  # as it has been, and stays
+        """The time of an element without a given one, after `count` others. Raises MissingTime."""
+        if self.given is False:
             return count
         if self._asked_for:
             raise MissingTime(
                 "the policy of this window asks for times: give one with each element, as in "
                 "push(value, time=...) or slide(values, times)"
             )
-        self._forget(count)
+        self._undo_failed_decision(count)
         if self.given and count:
             raise MissingTime(
                 f"an element without a time cannot follow {count} element(s) whose times were given; give it "
                 "one, or leave the times out from the first element on"
             )
-        self._tell(False, count)
+        self._decide(False, count)
         return count
 
     def give(self, count: int) -> None:
-        """An element comes with a time, behind so many others."""
-        self._forget(count)
+        """Records that an element after `count` others has a given time. Raises MissingTime."""
+        self._undo_failed_decision(count)
         if self.given is False and count:
             raise MissingTime(
                 f"an element with a time cannot follow {count} element(s) without, whose times were counted; "
                 "leave it out, or give times from the first element on"
             )
-        self._tell(True, count)
+        self._decide(True, count)
 
-    def resume(self, youngest: Any, count: int) -> None:
-        """A window goes on from a checkpoint, where counted times are the numbers of the elements."""
+    def resume(self, youngest: Time | None, count: int) -> None:
+        """Continues after a checkpoint with `count` elements. Counted times are the positions of elements."""
         self.given = None if youngest == count - 1 else True
 
 
-def check_time(time: Any) -> int | float:
-    """The time as a plain number."""
+def check_time(time: object) -> Time:
+    """The time as a plain number. Raises TypeError or ValueError."""
     if isinstance(time, (np.integer, np.floating)) and not isinstance(time, np.timedelta64):
         time = float(time) if isinstance(time, np.longdouble) else time.item()
     if isinstance(time, bool) or not isinstance(time, (int, float)):
@@ -178,7 +191,10 @@ def check_time(time: Any) -> int | float:
 
 
 def check_batch_times(times: Any, count: int) -> Array:
-    """The times of a batch as a column that never goes backwards."""
+    """The times of a batch of `count` rows as a column that never goes backwards.
+
+    Raises TypeError or ValueError for a bad time, OutOfOrderError for times that go backwards.
+    """
     column = check_times(times, count)
     backwards = column[1:] < column[:-1]
     if backwards.any():
@@ -192,13 +208,13 @@ def check_batch_times(times: Any, count: int) -> Array:
 
 
 def check_times(times: Any, count: int) -> Array:
-    """Times of a batch in any order, as a column."""
+    """The times of a batch of `count` rows, in any order, as a column. Raises TypeError or ValueError."""
     if hasattr(times, "__array__"):
         column = as_array(times)
     elif isinstance(times, (list, tuple, range)):
         column = column_of(list(times))
         if bool in set(map(type, times)):
-            column = column.astype(object)  # which is checked one by one
+            column = column.astype(object)  # the loop below refuses the bools
             column[:] = list(times)
     else:
         raise TypeError(f"times is a sequence or an array of numbers, got {times!r}")
@@ -210,7 +226,7 @@ def check_times(times: Any, count: int) -> Array:
     if kind in "iu" and column.dtype != np.uint64:
         column = column.astype(np.int64, copy=False)
     elif kind == "f":
-        with quiet():  # of long floats beyond the range of these
+        with quiet():  # a long float may be beyond the range of a float
             column = column.astype(np.float64, copy=False)
     else:
         column = column_of([_row_time(row, time) for row, time in enumerate(column.tolist())])
@@ -223,7 +239,7 @@ def check_times(times: Any, count: int) -> Array:
     return column
 
 
-def _row_time(row: int, time: Any) -> int | float:
+def _row_time(row: int, time: object) -> Time:
     try:
         return check_time(time)
     except (TypeError, ValueError) as error:

@@ -1,23 +1,22 @@
-"""What can go wrong with a window. Errors of a store are in `stores`."""
+"""The errors of windows. The errors of stores are in `stores`."""
 
 from __future__ import annotations
 
 
 class WindowError(Exception):
-    """Base of the errors of this package."""
+    """Base class of the errors of this package."""
 
 
 class OutOfOrderError(WindowError, ValueError):
-    """A time before the youngest element's."""
+    """A time is before the time of the youngest element."""
 
 
 class MissingTime(WindowError, TypeError, ValueError):
-    """An element without a time where times are given or the policy asks for them, or one with a time where
-    they are counted."""
+    """An element has no time though the window needs one, or has one though the window counts times."""
 
 
 class EmptyWindowError(WindowError, IndexError):
-    """More was asked of a window than it holds."""
+    """A call needs more elements than the window holds."""
 
 
 class WindowClosed(WindowError):
@@ -25,11 +24,11 @@ class WindowClosed(WindowError):
 
 
 class ConcurrentUse(WindowError, RuntimeError):
-    """Two threads were in one window at once; the call of this one has not happened."""
+    """Two threads called one window at once. This call has not happened."""
 
 
 class PageError(WindowError):
-    """A page of the window cannot be used; the window refuses to answer rather than answer wrongly."""
+    """A page of the window cannot be used. The window gives no answer rather than a wrong one."""
 
 
 class PagesLost(PageError):
@@ -37,27 +36,27 @@ class PagesLost(PageError):
 
 
 class PageCorrupt(PageError):
-    """A page is not what was written."""
+    """The bytes of a page are not the ones that were written."""
 
 
 class ManifestCorrupt(PageError):
-    """The manifest of a window is not what was written."""
+    """The bytes of a manifest are not the ones that were written."""
 
 
 class ManifestMismatch(WindowError, ValueError):
-    """A window was restored with another monoid, policy or page size than it was checkpointed with."""
+    """`restore` got another monoid, policy or page size than the checkpoint has."""
 
 
 class WindowNotFound(WindowError, KeyError):
-    """There is no checkpoint of a window under this name, or not this version of it."""
+    """The store has no checkpoint under this name, or not this version."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 class Fenced(WindowError):
-    """Another writer has taken the window over; this one must not go on."""
+    """Another writer has taken over the window. This writer must stop."""
 
 
 class WindowExists(Fenced):
-    """A new window has the name of one that has checkpoints."""
+    """The store already has checkpoints under the name of a new window."""

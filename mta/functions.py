@@ -1,7 +1,7 @@
-"""What a function was, in words that are the same in the next process: for the fingerprints of checkpoints.
+"""Texts that identify functions in the fingerprints of checkpoints, the same in every process.
 
-What a function does cannot be known, so it should be given a name. One without is told by where it was
-defined and by a hash of its code, with constants, defaults and what it closes over.
+A user should give a function a name. A function without one is identified by the name of its definition and a
+hash of its code, with its constants, its defaults and the values that it closes over.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-#: values that cannot change, and say by `repr` what they are
+#: types of values that cannot change and that `repr` identifies
 _PLAIN = (
     *(type(None), bool, int, float, complex, str, bytes, range, type(Ellipsis)),
     *(Decimal, Fraction, datetime.date, datetime.time, datetime.timedelta, enum.Enum),
@@ -30,25 +30,20 @@ _GETTERS = (operator.itemgetter, operator.attrgetter, operator.methodcaller)
 
 
 def described(function: Any) -> str:
-    """Module, name and, where there is code of Python to be told apart, #hash."""
-    what = function if hasattr(function, "__qualname__") else type(function)
+    """The module and the name of a function, and a #hash if its code is in Python."""
+    definition = function if hasattr(function, "__qualname__") else type(function)
     if isinstance(function, np.ufunc):
         return f"numpy.{function.__name__}"
-    module = getattr(what, "__module__", None) or "builtins"
+    module = getattr(definition, "__module__", None) or "builtins"
     if isinstance(function, types.BuiltinFunctionType):
-        module = module.removeprefix("_")  # where users have it from, as `operator` or `math`
-    name = what.__qualname__ if module == "builtins" else f"{module}.{what.__qualname__}"
+        module = module.removeprefix("_")  # `_operator` is imported as `operator`
+    name = definition.__qualname__ if module == "builtins" else f"{module}.{definition.__qualname__}"
     parts = "\n".join(_traits(function, set()))
     return f"{name} #{hashlib.blake2b(parts.encode(), digest_size=4).hexdigest()}" if parts else name
 
 
-def check_name(owner: str, name: Any) -> None:
-    if name is not None and (not isinstance(name, str) or not name):
-        raise TypeError(f"{owner}(name=...) takes a str that is not empty, got {name!r}")
-
-
 def _traits(value: Any, seen: set[int]) -> Iterator[str]:
-    """What tells a function from another: nothing that has an address, or that may change as it runs."""
+    """Texts that identify a function: no addresses, and nothing that a call of it may change."""
     if id(value) in seen:
         return
     seen = seen | {id(value)}

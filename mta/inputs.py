@@ -1,7 +1,7 @@
-"""A batch as users give it: lists, arrays, columns of Arrow, Series of pandas and polars, tables of them.
+"""Batches as users give them: lists, arrays, columns of Arrow, Series of pandas and polars, tables of them.
 
-Other libraries' types are known by what they can do, so that none has to be imported. What comes out is the
-window's own: the caller may change what he gave.
+Types of other libraries are recognized by their methods, so that no library has to be imported. All results
+are copies: the caller may change a batch after the call.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from mta.monoids.base import Array, ColumnarMonoid, Monoid, column_of, row_columns
+from mta.kinds import Array, Columns, Row, Value
+from mta.monoids.base import ColumnarMonoid, Monoid, column_of, row_columns
 from mta.monoids.columns import number
 from mta.monoids.runs import LongestIncreasingRun
 from mta.monoids.values import ValueMonoid
@@ -20,9 +21,12 @@ from mta.monoids.values import ValueMonoid
 _WORD = 2**63
 
 
-def batch_columns(monoid: ColumnarMonoid, values: Any) -> tuple[Array, ...]:
-    """The input columns of a batch, in the order of the monoid's inputs, all of one length."""
-    columns: Sequence[Any]
+def batch_columns(monoid: ColumnarMonoid, values: Value) -> Columns:
+    """The input columns of a batch, in the order of the monoid's inputs, all of one length.
+
+    Raises TypeError, ValueError or KeyError if the batch is no batch for this monoid.
+    """
+    columns: Sequence[Value]
     if monoid.fields and _is_table(values):
         columns = _named_columns(monoid, values)
     elif monoid.fields or (monoid.arity > 1 and not isinstance(values, tuple)):
@@ -38,15 +42,18 @@ def batch_columns(monoid: ColumnarMonoid, values: Any) -> tuple[Array, ...]:
     else:
         columns = (values,)
     for column in columns:
-        _refuse_what_is_no_column(monoid, column)
+        _refuse_no_column(monoid, column)
     arrays = tuple(as_array(column) for column in columns)
     if not any(array.ndim != 1 for array in arrays):
         _refuse_unequal({str(i): len(array) for i, array in enumerate(arrays)})
     return arrays
 
 
-def batch_rows(monoid: Monoid, values: Any) -> list[Any]:
-    """The elements of a batch one by one: of a mapping of columns, the mappings of its rows."""
+def batch_rows(monoid: Monoid, values: Value) -> list[Value]:
+    """The elements of a batch as a list. A mapping of columns gives a mapping for each row.
+
+    Raises the errors of `batch_columns`.
+    """
     if monoid.fields and _is_table(values):
         columns = [_listed(monoid, column) for column in _named_columns(monoid, values)]
         _refuse_unequal(dict(zip(monoid.fields, map(len, columns), strict=True)))
@@ -56,8 +63,8 @@ def batch_rows(monoid: Monoid, values: Any) -> list[Any]:
     return _listed(monoid, values)
 
 
-def as_array(column: Any) -> Array:
-    """A column as an array that nobody else has. Refuses missing values that an array would not show."""
+def as_array(column: Value) -> Array:
+    """A column as a new array. Raises ValueError for missing values, which an array may not show."""
     _refuse_missing(column)
     if hasattr(column, "__array__"):
         return np.array(column)
@@ -65,14 +72,14 @@ def as_array(column: Any) -> Array:
     array = column_of(values)
     if array.dtype.kind == "f":
         large = np.flatnonzero(~((array >= -(2.0**63)) & (array < 2.0**63))).tolist()
-        if any(type(values[row]) is int for row in large):  # which is refused, also beside real numbers
+        if any(type(values[row]) is int for row in large):  # refused later, though it fits in a float
             return np.fromiter(values, dtype=object, count=len(values))
     return array
 
 
-def _listed(monoid: Monoid, column: Any) -> list[Any]:
-    """A list of plain Python values, so that a page never meets a NumPy scalar."""
-    _refuse_what_is_no_column(monoid, column)
+def _listed(monoid: Monoid, column: Value) -> list[Value]:
+    """The column as a list of plain Python values: pages hold no NumPy scalars."""
+    _refuse_no_column(monoid, column)
     _refuse_missing(column)
     if getattr(getattr(column, "dtype", None), "kind", "") in ("m", "M"):
         raise TypeError(
@@ -85,8 +92,8 @@ def _listed(monoid: Monoid, column: Any) -> list[Any]:
     return list(column)
 
 
-def _refuse_missing(column: Any) -> None:
-    """Refuses masked entries, and nulls of Arrow, polars and the nullable types of pandas."""
+def _refuse_missing(column: Value) -> None:
+    """Raises ValueError for masked entries, and nulls of Arrow, polars and the nullable types of pandas."""
     missing: Any = None
     if isinstance(column, np.ma.MaskedArray):
         missing = np.ma.getmaskarray(column).reshape(-1)
@@ -103,11 +110,11 @@ def _refuse_missing(column: Any) -> None:
         )
 
 
-def _plain_values(column: Any) -> list[Any]:
+def _plain_values(column: Value) -> list[Value]:
     return column.to_pylist() if hasattr(column, "to_pylist") else list(column)
 
 
-def _named_columns(monoid: Monoid, values: Any) -> tuple[Any, ...]:
+def _named_columns(monoid: Monoid, values: Value) -> tuple[Value, ...]:
     names = _names(values)
     missing = [field for field in monoid.fields if field not in names]
     if missing:
@@ -115,30 +122,30 @@ def _named_columns(monoid: Monoid, values: Any) -> tuple[Any, ...]:
     return tuple(values[field] for field in monoid.fields)
 
 
-def _checked(monoid: Monoid, row: int, value: Any) -> Any:
+def _checked(monoid: Monoid, row: int, value: Value) -> Row:
     try:
         return monoid.row(value)
     except (TypeError, ValueError, OverflowError) as error:
         raise type(error)(f"row {row}: {error}") from None
 
 
-def _is_table(values: Any) -> bool:
-    """A mapping of columns or a data frame; a labelled column has names too, but one dimension."""
+def _is_table(values: Value) -> bool:
+    """Whether it is a mapping of columns or a data frame. A Series has names too, but one dimension."""
     return isinstance(values, Mapping) or (getattr(values, "ndim", 2) == 2 and _names(values) is not None)
 
 
-def _names(values: Any) -> Any:
-    """The names of a table's columns; None of what is no table."""
+def _names(values: Value) -> Any:
+    """The names of a table's columns, or None if it is no table."""
     if isinstance(values, Mapping):
         return values.keys()
-    for attribute in ("column_names", "columns", "keys"):  # Arrow; polars and pandas; what looks like a dict
+    for attribute in ("column_names", "columns", "keys"):  # Arrow; polars and pandas; dict-like classes
         found = getattr(values, attribute, None)
         if found is not None and hasattr(values, "__getitem__"):
             return list(found() if callable(found) else found)
     return None
 
 
-def _refuse_what_is_no_column(monoid: Monoid, values: Any) -> None:
+def _refuse_no_column(monoid: Monoid, values: Value) -> None:
     if _is_table(values):
         raise TypeError(
             f"{monoid!r} has no named fields, so it takes one column and not a mapping or a table, got one "
@@ -163,14 +170,15 @@ def _refuse_unequal(lengths: dict[str, int]) -> None:
         raise ValueError(f"the columns of a batch must have one length, got {lengths}")
 
 
+#: `row`, `lift_row` or `lower` of a monoid
 Change: TypeAlias = Callable[[Any], Any]
 
-# What a monoid does to one element on its way in and out, without calls that do nothing: in plain Python a
-# call costs as much as a combine, and an element passes three of them.
+# The next functions return None for a method of a monoid that changes nothing, so that a window need not call
+# it: in Python a call costs as much as a combine.
 
 
 def row_of(monoid: Monoid) -> Change | None:
-    """`row`; None where it leaves an element as it is."""
+    """`row`, or None if it changes no element."""
     if _is(monoid.row, Monoid.row):
         return None
     if monoid.fields or not any(_is(monoid.row, row) for row in _CHECKS_ALONE):
@@ -178,14 +186,14 @@ def row_of(monoid: Monoid) -> Change | None:
     return _number_of(monoid) if _is(monoid.check_row, ColumnarMonoid.check_row) else monoid.check_row
 
 
-#: `row`, of monoids where an element without fields is checked by `check_row`, and nothing else
+#: `row` methods that only call `check_row` if the monoid reads no fields
 _CHECKS_ALONE = (ColumnarMonoid.row, ValueMonoid.row, LongestIncreasingRun.row)
 
 
 def _number_of(monoid: Monoid) -> Change:
-    """`number`, without its call for what mostly comes."""
+    """`number`, which is not called for the common types."""
 
-    def row(value: Any) -> Any:
+    def row(value: Value) -> Row:
         kind = type(value)
         if (kind is float and value == value) or (kind is int and -_WORD <= value < _WORD):
             return value
@@ -195,17 +203,17 @@ def _number_of(monoid: Monoid) -> Change:
 
 
 def lift_of(monoid: Monoid) -> Change | None:
-    """`lift_row`; None where it leaves a row as it is."""
+    """`lift_row`, or None if a row is its own state."""
     if _is(monoid.lift_row, ColumnarMonoid.lift_row):
         return None
     return monoid.lift if _is(monoid.lift_row, Monoid.lift_row) else monoid.lift_row
 
 
 def lower_of(monoid: Monoid) -> Change | None:
-    """`lower`; None where it leaves a state as it is, which is none that could be changed."""
+    """`lower`, or None if a state is its own result and cannot be changed."""
     unchanged = isinstance(monoid, ColumnarMonoid) and _is(monoid.lower, Monoid.lower)
     return None if unchanged else monoid.lower
 
 
-def _is(bound: Any, method: Any) -> bool:
+def _is(bound: object, method: object) -> bool:
     return getattr(bound, "__func__", None) is method

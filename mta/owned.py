@@ -1,4 +1,4 @@
-"""Values that nobody else can change: copied on their way in and out, where they could be."""
+"""Copies of mutable values, so that a window shares no memory with its user."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ import array
 import collections
 import copy
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-#: what nobody can change
+from mta.kinds import Columns, Results, State, Value
+
+#: immutable types without parts
 _ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes})
 
-#: what somebody can, and is copied: so are tuples and frozen sets that hold such
+#: mutable types, whose values are copied; so are tuples and frozen sets with such values in them
 _MUTABLE = (list, dict, set, bytearray, np.ndarray, collections.deque, array.array)
 
 
-def own(value: Any) -> Any:
-    """The value, with all in it that can be changed copied: a window shares no memory with its user.
+def own(value: Value) -> Value:
+    """The value, with a copy of everything mutable in it.
 
-    Objects of other classes are taken as they are, so nobody may change them.
+    Objects of other classes are not copied, so their owner must not change them. Raises ValueError for a
+    masked array, and for a value that is nested too deeply to be copied.
     """
     kind = type(value)
     if kind in _ATOMS:
@@ -32,7 +34,7 @@ def own(value: Any) -> Any:
     return _copied(value) if isinstance(value, _MUTABLE) else value
 
 
-def _copied(value: Any) -> Any:
+def _copied(value: Value) -> Value:
     try:
         copied = copy.deepcopy(value)
     except RecursionError:
@@ -43,8 +45,8 @@ def _copied(value: Any) -> Any:
     return copied
 
 
-def _refuse_masked(value: Any) -> None:
-    """Refuses arrays with a mask, also inside a value: what is missing is no element."""
+def _refuse_masked(value: Value) -> None:
+    """Raises ValueError for an array with a mask, also inside a value: missing values are no elements."""
     if is_masked(value):
         raise ValueError(
             f"a masked array is no element, got {value!r}: take what is there by compressed() or filled()"
@@ -57,23 +59,22 @@ def _refuse_masked(value: Any) -> None:
                 _refuse_masked(part)
 
 
-def is_masked(value: Any) -> bool:
+def is_masked(value: object) -> bool:
     return isinstance(value, np.ma.MaskedArray)
 
 
-def shown(state: Any) -> Any:
-    """A state for a function of the user's to look at: what it changes there is changed nowhere else.
+def guarded(state: State) -> State:
+    """A state that a user's function may get: it cannot change the original.
 
-    Arrays are views that cannot be written; mappings, lists and sets are copies. Objects of other classes are
-    shown as they are.
+    Arrays become read-only views; mappings, lists and sets are copied. Objects of other classes are the same.
     """
     kind = type(state)
     if kind in _ATOMS:
         return state
     if kind is tuple:
-        return state if all(type(part) in _ATOMS for part in state) else tuple(map(shown, state))
+        return state if all(type(part) in _ATOMS for part in state) else tuple(map(guarded, state))
     if kind is dict:
-        return {name: shown(part) for name, part in state.items()}
+        return {name: guarded(part) for name, part in state.items()}
     if isinstance(state, np.ndarray):
         view = state.view()
         view.flags.writeable = False
@@ -81,13 +82,13 @@ def shown(state: Any) -> Any:
     return own(state)
 
 
-def own_list(values: Sequence[Any]) -> list[Any]:
-    """`own`, of each."""
+def own_list(values: Sequence[Value]) -> list[Value]:
+    """`own` of each value."""
     return list(values) if _ATOMS.issuperset(map(type, values)) else [own(value) for value in values]
 
 
-def own_results(results: Any, states: Sequence[Any]) -> Any:
-    """Results of a run of states in arrays that are not those of the states."""
+def own_results(results: Results, states: Columns) -> Results:
+    """Results of columns of states, copied if they share memory with the states."""
     if isinstance(results, dict):
         return {name: own_results(each, states) for name, each in results.items()}
     if not isinstance(results, np.ndarray):

@@ -1,8 +1,7 @@
-"""Window slide policies: which of the oldest elements leave after an insertion.
+"""Window slide policies: they decide how many of the oldest elements leave a window after an insertion.
 
-A policy says which prefix of the window has to go. All of them are monotone: when a prefix has to go, so
-has every shorter one. `a | b` evicts what either would, so any policy is a union of three kinds of limit,
-which `Limits` holds.
+All policies are monotone: if a policy evicts a prefix of the window, it evicts every shorter one. `a | b`
+evicts each element that `a` or `b` evicts. `Limits` is the common form of all policies.
 """
 
 from __future__ import annotations
@@ -16,25 +15,28 @@ from typing import Any, Literal
 import numpy as np
 
 from mta.core.limits import Limits, OfRest, Predicate
-from mta.functions import check_name, described
+from mta.functions import described
+from mta.kinds import State
 from mta.monoids.base import ColumnarMonoid, Monoid
 from mta.monoids.fields import Fields
 from mta.monoids.runs import LongestIncreasingRun
-from mta.owned import shown
+from mta.options import check_name, whole_number
+from mta.owned import guarded
 
 
 class Policy(ABC):
-    """A rule for what leaves a window. Policies are values: compare them, share them, unite them with |."""
+    """A rule that evicts elements. Policies are values: they can be compared, shared, and united with |."""
 
     @abstractmethod
-    def limits(self) -> Limits: ...
+    def limits(self) -> Limits:
+        """The policy in the form that all windows understand."""
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """What a checkpoint remembers of the policy."""
+        """A text that a checkpoint stores. `restore` refuses a policy with another one."""
 
-    def check(self, monoid: Monoid) -> None:  # noqa: B027  most policies look at no state
-        """Refuses a monoid whose states this policy cannot read."""
+    def check(self, monoid: Monoid) -> None:  # noqa: B027  most policies read no state
+        """Raises ValueError if the policy cannot read the states of the monoid."""
 
     def __or__(self, other: Policy) -> Policy:
         if not isinstance(other, Policy):
@@ -55,7 +57,9 @@ class Policy(ABC):
 
 
 class CountWindow(Policy):
-    """Keeps the last `n` elements.
+    """Keeps the last `n` elements. To find the elements to evict costs no combine.
+
+    Raises TypeError unless `n` is a whole number, and ValueError if it is below 1.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> window = AmortizedMTA(monoids.Max(), policies.CountWindow(2))
@@ -64,11 +68,9 @@ class CountWindow(Policy):
     """
 
     def __init__(self, n: int) -> None:
-        if isinstance(n, bool) or not hasattr(n, "__index__"):
-            raise TypeError(f"CountWindow takes a whole number of elements, got {n!r}")
-        if n < 1:
+        self.n = whole_number(n, "CountWindow takes a whole number of elements")
+        if self.n < 1:
             raise ValueError(f"CountWindow must keep at least 1 element, got {n}")
-        self.n = int(n.__index__())
 
     def limits(self) -> Limits:
         return Limits(count=self.n)
@@ -79,6 +81,12 @@ class CountWindow(Policy):
 
 class TimeWindow(Policy):
     """Keeps times in (youngest - d, youngest], or in [youngest - d, youngest] with closed="both".
+
+    `d` is a number in the unit of the window's times. To find the elements to evict costs O(log n)
+    comparisons and no combine.
+
+    Raises TypeError if `d` is no number. Raises ValueError for another `closed`, and if `d` is below 0, or 0
+    without closed="both".
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> window = AmortizedMTA(monoids.Sum(), policies.TimeWindow(60) | policies.CountWindow(100))
@@ -107,22 +115,26 @@ class TimeWindow(Policy):
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
-    """A function of the user's, which cannot change what it is shown; equal to the function itself."""
+class _Guarded:
+    """A user's predicate that gets copies and read-only views, so that it cannot change a state.
+
+    Equal to the predicate itself, because unions compare predicates.
+    """
 
     function: Predicate
 
     def __eq__(self, other: object) -> bool:
-        return bool(self.function == (other.function if isinstance(other, _Asked) else other))
+        return bool(self.function == (other.function if isinstance(other, _Guarded) else other))
 
     def __hash__(self) -> int:
         return hash(self.function)
 
-    def __call__(self, total: Any, old: Any) -> Any:
-        answer = self.function(shown(total), shown(old))
+    def __call__(self, total: State, old: State) -> Any:
+        """A bool, or for columns an array of them. Raises TypeError for other results."""
+        answer = self.function(guarded(total), guarded(old))
         if answer is True or answer is False:
             return answer
-        if answer is None or isinstance(answer, (str, bytes)):  # such as of a function without a return
+        if answer is None or isinstance(answer, (str, bytes)):  # None comes of a function without a return
             raise TypeError(
                 f"a predicate of While says True or False, but {self.function!r} gave {answer!r} "
                 f"for total={total!r}, old={old!r}"
@@ -133,11 +145,17 @@ class _Asked:
 class While(Policy):
     """Evicts the longest prefix for which `predicate(total, old)` is true: the paper's `wsp`.
 
-    `total` is the aggregate of the window after the last insertion, `old` that of the prefix; both are
-    states of the monoid, not lowered (for `Fields`, a mapping of states). The predicate must be monotone:
-    where it is true of a prefix, it is true of every shorter one. `name` stands for it in a checkpoint, which
-    is restored with the same name only; without one it is told by where it is defined and by its code, which
-    another version of Python compiles otherwise.
+    `total` is the aggregate of the window after the last insertion, and `old` the aggregate of the prefix.
+    Both are states of the monoid, not lowered; for `Fields`, mappings of states. The predicate must be
+    monotone: if it is true for a prefix, it is true for every shorter one. It cannot change the window, even
+    if it changes its arguments. An insertion asks it O(log n) times, with at most one combine each time.
+
+    `name` stands for the predicate in a checkpoint, which only a policy of the same name can restore. Without
+    a name, the name of its definition and its code stand for it, and another version of Python compiles
+    other code.
+
+    Raises TypeError if the predicate is no function or an argument has a wrong type, and ValueError for a
+    name with "(", ")" or "|".
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> at_least_10 = policies.While(lambda total, old: total - old >= 10, name="at least 10", columns=True)
@@ -145,16 +163,19 @@ class While(Policy):
     >>> window.slide([2, 2, 3, 3, 4])
     array([ 2,  4,  7, 10, 10])
 
-    `columns=True` says two things more, so that `slide` asks for all rows of a batch at once. The predicate
-    also takes whole columns, where the monoid has any: arrays in place of the numbers of a state, of one
-    length or of length 1, for which it gives an array of booleans. They are arrays of Python's numbers where
-    a difference of whole ones may leave 64 bits; if it cannot take those, it is asked row by row. And what it
-    has let go changes nothing that comes: put in front of both arguments, it leaves the answer as it is. So
-    it is where sums, counts or times are subtracted, and for maxima.
+    With `columns=True`, `slide` asks the predicate for all rows of a batch at once. The caller promises two
+    properties:
 
-    Sums of real numbers are rounded, `total` a few times at the size of the largest element in the window. A
-    difference of the two cannot tell what is smaller: it keeps one of 1e300 until the rest is as large.
-    `SumWindow` adds up what stays instead. Whatever the predicate changes in its arguments changes no window.
+    - The predicate takes columns, if the monoid is columnar. Then an array stands for each number of a
+      state, and the predicate returns an array of bools. The arrays have the same length or length 1. They
+      are arrays of Python's ints if a difference of whole numbers may leave 64 bits. A predicate that raises
+      for such arrays is asked row by row.
+    - Elements that were evicted do not matter: the answer is the same if they are put before both `total` and
+      `old`. Differences of sums, counts or times have this property, and maxima.
+
+    Sums of floats are rounded, and the error of `total` has the size of the largest element in the window. So
+    the difference of two sums is useless if it is small in comparison: an element of 1e300 would stay until
+    the sum of the others is as large. `SumWindow` adds up the elements that stay instead.
     """
 
     def __init__(self, predicate: Predicate, *, name: str | None = None, columns: bool = False) -> None:
@@ -172,14 +193,19 @@ class While(Policy):
         self._text = f"While({described(predicate) if name is None else name})"
 
     def limits(self) -> Limits:
-        return Limits(predicates=(_Asked(self.predicate),), in_columns=self.columns)
+        return Limits(predicates=(_Guarded(self.predicate),), in_columns=self.columns)
 
     def fingerprint(self) -> str:
         return self._text
 
 
 class Union(Policy):
-    """Evicts what either of two policies would."""
+    """Evicts each element that one of two policies evicts. `a | b` makes it.
+
+    >>> from mta import policies
+    >>> policies.CountWindow(5) | policies.CountWindow(3) == policies.CountWindow(3)
+    True
+    """
 
     def __init__(self, first: Policy, second: Policy) -> None:
         self.first, self.second = first, second
@@ -192,7 +218,7 @@ class Union(Policy):
         self.second.check(monoid)
 
     def fingerprint(self) -> str:
-        """The same for all unions that come down to the same."""
+        """The same text for all unions that have the same limits."""
         limits = self.limits()
         texts = [] if limits.count is None else [CountWindow(limits.count).fingerprint()]
         if limits.open_span is not None:
@@ -207,14 +233,14 @@ class Union(Policy):
         return [part for one in both for part in (one._parts() if isinstance(one, Union) else [one])]
 
 
-def _checked_field(owner: str, field: Any) -> str | None:
+def _checked_field(owner: str, field: object) -> str | None:
     if field is not None and not isinstance(field, str):
         raise TypeError(f"{owner} takes the name of a field of Fields or none, got {field!r}")
     return field
 
 
 def _check_field(policy: Policy, field: str | None, monoid: Monoid) -> None:
-    """Refuses a monoid that has no such field, or several where none is named."""
+    """Raises ValueError if the monoid has no such field, or if it is Fields and no field is named."""
     if isinstance(monoid, Fields):
         names = list(monoid.monoids)
         if field is None:
@@ -232,12 +258,12 @@ def _check_field(policy: Policy, field: str | None, monoid: Monoid) -> None:
 
 @dataclass(frozen=True)
 class _OfField:
-    """A predicate of one field's states."""
+    """A predicate that reads the states of one field of Fields."""
 
     field: str
     predicate: Predicate
 
-    def __call__(self, total: Any, old: Any) -> bool:
+    def __call__(self, total: State, old: State) -> bool:
         return self.predicate(total[self.field], old[self.field])
 
 
@@ -246,35 +272,42 @@ def _of_field(field: str | None, predicate: Predicate) -> Predicate:
 
 
 @dataclass(frozen=True)
-class _RestComesTo(OfRest):
+class _RestIsAtLeast(OfRest):
+    """Whether the sum of the elements that stay is at least `n`."""
+
     n: float
     field: str | None
 
-    def enough(self, rest: Any) -> Any:
+    def enough(self, rest: State) -> Any:
         return self._sum(rest) >= self.n
 
-    def __call__(self, total: Any, old: Any) -> Any:
+    def __call__(self, total: State, old: State) -> Any:
         return self._sum(total) - self._sum(old) >= self.n
 
-    def _sum(self, state: Any) -> Any:
+    def _sum(self, state: State) -> State:
         if self.field is not None:
             state = state[self.field]
         return state[0] if isinstance(state, tuple) else state
 
 
-def _before_maximum(total: Any, old: Any) -> bool:
+def _before_maximum(total: State, old: State) -> bool:
+    """Whether the maximum of the window is after the prefix."""
     if isinstance(total, tuple):
         total, old = total[0], old[0]
     return total > old  # type: ignore[no-any-return]
 
 
 class SumWindow(Policy):
-    """Keeps the fewest of the youngest elements whose sum comes to `n`; all of them while it does not.
+    """Keeps the smallest number of youngest elements whose sum is at least `n`, or all if their sum is less.
 
-    For windows of Sum over numbers that are not negative, or of Fields with one under the name `field`. The
-    paper's listing 3 is this over a count. Of real numbers the sum of what stays is rounded, and nothing that
-    has left takes part in it, however large it was: only where that sum is as near to `n` as rounding may an
-    element more or less stay.
+    For windows of Sum over numbers that are not negative, or of Fields with such a Sum under the name
+    `field`. Listing 3 of the paper is the same over a count. For floats the sum of the elements that stay is
+    rounded, so one element more or less may stay if the sum is that close to `n`. Evicted elements add no
+    error, however large they were. An
+    insertion compares O(log n) sums, with at most one combine each time.
+
+    Raises TypeError unless `n` is a number and `field` a text or None, and ValueError unless `n` is finite
+    and above 0. A window raises ValueError if its monoid has no such field.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> both = monoids.Fields(traded=monoids.Sum(), top=monoids.Max())
@@ -292,7 +325,7 @@ class SumWindow(Policy):
         self.field = _checked_field("SumWindow", field)
 
     def limits(self) -> Limits:
-        return Limits(predicates=(_RestComesTo(self.n, self.field),), in_columns=True)
+        return Limits(predicates=(_RestIsAtLeast(self.n, self.field),), in_columns=True)
 
     def check(self, monoid: Monoid) -> None:
         _check_field(self, self.field, monoid)
@@ -302,9 +335,13 @@ class SumWindow(Policy):
 
 
 class OlderThanMaximum(Policy):
-    """Evicts all that is older than the first occurrence of the maximum: it can never be a result again.
+    """Evicts the elements before the first occurrence of the maximum, which can never be a result again.
 
-    For windows of Max, ArgMax or MaxCount, or of Fields with one of them under the name `field`.
+    For windows of Max, ArgMax or MaxCount, or of Fields with one of them under the name `field`. An
+    insertion compares O(log n) states, with at most one combine each time.
+
+    Raises TypeError unless `field` is a text or None. A window raises ValueError if its monoid has no such
+    field.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> window = AmortizedMTA(monoids.Max(), policies.OlderThanMaximum())
@@ -326,9 +363,13 @@ class OlderThanMaximum(Policy):
 
 
 class OlderThanLongestRun(Policy):
-    """Evicts all that is older than the longest increasing run: it can never be part of a result again.
+    """Evicts the elements before the longest increasing run, which can never be part of a result again.
 
-    For windows of LongestIncreasingRun, or of Fields with one under the name `field`.
+    For windows of LongestIncreasingRun, or of Fields with one under the name `field`. An insertion
+    compares O(log n) states, with at most one combine each time.
+
+    Raises TypeError unless `field` is a text or None. A window raises ValueError if its monoid has no such
+    field, or if the field is of a columnar monoid.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> window = AmortizedMTA(monoids.LongestIncreasingRun(), policies.OlderThanLongestRun())
@@ -346,7 +387,7 @@ class OlderThanLongestRun(Policy):
         _check_field(self, self.field, monoid)
         read = monoid.monoids[self.field] if isinstance(monoid, Fields) and self.field else monoid
         if isinstance(read, ColumnarMonoid):
-            raise ValueError(f"{self!r} reads states of LongestIncreasingRun, and not those of {read!r}")
+            raise ValueError(f"{self!r} reads states of LongestIncreasingRun, not of {read!r}")
 
     def fingerprint(self) -> str:
         return f"OlderThanLongestRun({'' if self.field is None else repr(self.field)})"

@@ -18,7 +18,7 @@ from mta.core.enforcement import first_kept_after, first_kept_now, rule_of
 from mta.core.limits import Limits
 from mta.core.log import Log
 from mta.core.states import NOTHING, layout_of
-from mta.core.view import UNKNOWN, Sums, View
+from mta.core.view import Sums, View
 from mta.durability.attempts import AttemptHold
 from mta.durability.manifest import Version
 from mta.durability.ownership import Ownership
@@ -26,6 +26,7 @@ from mta.durability.snapshots import INLINE, check_matches
 from mta.encoding.packing import unpack
 from mta.errors import WindowError
 from mta.inputs import lower_of
+from mta.kinds import UNKNOWN
 from mta.monoids.base import Monoid
 from mta.paging.local import LocalPages
 from mta.policies import Policy
@@ -189,7 +190,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
                 return view.step(row, state, time, coming, self._lower)
             if gone == 0 and view.head < view.end:
                 return view.grow(row, state, time, coming, total, self._lower)
-        if gone > len(view):
+        if gone > view.end - view.head:
             front, sums = view.nothing_from(view.end + 1), Sums(NOTHING, UNKNOWN)
             total = self.monoid.identity
         else:
@@ -200,7 +201,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
                 total = view.whole(coming) if total is UNKNOWN else total
                 sums = Sums(coming, total)
         # which may refuse it, so before the window changes
-        result = self.monoid.lower(total)
+        result = total if self._lower is None else self._lower(total)
         view.add_one(front, row, state, time, sums)
         return result
 

@@ -13,20 +13,20 @@ class Room(NamedTuple):
     modules: str = ""
 
 
-BASE = "mta.errors mta.functions mta.owned mta.process_memory mta.turns"
-WINDOW = "mta mta.admission mta.algorithms mta.checks mta.keeper mta.versioned mta.window"
+BASE = "mta.kinds mta.options mta.errors mta.functions mta.owned mta.process_memory mta.turns"
+WINDOW = "mta mta.admission mta.algorithms mta.checks mta.stored_window mta.versioned mta.window"
 
 #: From the ground up.
 ROOMS = {
     "stores": Room("bytes in, bytes out", ""),
     "stores.testing": Room("the contract of a store, as a test class", "stores"),
-    "base": Room("errors, users' functions, whose memory a column is", "", BASE),
-    "numbers": Room("sums of whole numbers in two words", ""),
+    "base": Room("kinds of values, errors, users' functions", "", BASE),
+    "numbers": Room("sums of whole numbers in two words", "base"),
     "monoids": Room("what is aggregated", "base numbers"),
-    "times": Room("the arithmetic of times and spans", "monoids"),
-    "encoding": Room("values in columns and as bytes", "monoids numbers", "mta.encoding mta.inputs"),
+    "times": Room("the arithmetic of times and spans", "base"),
+    "encoding": Room("values in columns and as bytes", "base monoids numbers", "mta.encoding mta.inputs"),
     "core": Room("the paper: no stores, no threads", "base encoding monoids numbers times"),
-    "monoids.laws": Room("the laws of monoids, as tests", "core encoding monoids"),
+    "monoids.laws": Room("the laws of monoids, as tests", "base core encoding monoids"),
     "policies": Room("which elements a window holds", "base core monoids"),
     "paging": Room("pages in stores: buffer, cache, reaper", "base core encoding monoids stores"),
     "durability": Room(

@@ -7,16 +7,14 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
-from mta.checks import MAX_TIME, Clock, check_batch_times, check_time
+from mta.checks import MAX_TIME, Clock, check_batch_times, check_evicted, check_time
 from mta.core.limits import Limits
 from mta.core.states import result_array
 from mta.errors import EmptyWindowError, OutOfOrderError
 from mta.inputs import batch_rows, lift_of, lower_of, row_of
+from mta.kinds import UNKNOWN
 from mta.monoids.base import Monoid
 from mta.policies import Policy
-
-#: The aggregate of the window has to be found out.
-UNKNOWN: Any = type("Unknown", (), {"__repr__": lambda _: "UNKNOWN", "__slots__": ()})()
 
 
 class Baseline(ABC):
@@ -140,7 +138,7 @@ class Baseline(ABC):
     def evict(self, k: int = 1) -> None:
         """Lets go of the `k` oldest elements."""
         if k != 1 or type(k) is not int:
-            k = _checked_count(k)
+            k = check_evicted(k)
         times = self._times
         held = len(times) - self._holes
         if k > held:
@@ -341,12 +339,3 @@ class Baseline(ABC):
             f"time {time!r}{where} is before {self._youngest!r}, the time of the youngest element inserted; "
             "insert elements in the order of their times"
         )
-
-
-def _checked_count(k: Any) -> int:
-    if isinstance(k, bool) or not hasattr(k, "__index__"):
-        raise TypeError(f"evict takes a whole number of elements, got {k!r} of type {type(k).__name__}")
-    count = int(k.__index__())
-    if count < 0:
-        raise ValueError(f"evict takes 0 or more elements, got {count}")
-    return count

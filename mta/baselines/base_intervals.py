@@ -6,6 +6,7 @@ from typing import Any
 
 from mta.baselines.base import Baseline
 from mta.monoids.base import Monoid
+from mta.options import whole_number
 from mta.policies import Policy
 
 
@@ -39,9 +40,7 @@ class BaseIntervals(Baseline):
 
     def lookup(self, start: int, stop: int) -> Any:
         """The lowered aggregate of elements `start` to `stop` - 1 of the window, counted from the oldest."""
-        for place in (start, stop):
-            if isinstance(place, bool) or not hasattr(place, "__index__"):
-                raise TypeError(f"lookup takes whole numbers, got {place!r}")
+        start, stop = (whole_number(each, "lookup takes whole numbers") for each in (start, stop))
         if not 0 <= start <= stop <= len(self):
             raise IndexError(f"elements {start} to {stop} are not all in a window that holds {len(self)}")
         return self.monoid.lower(self._lookup(self._first + start, self._first + stop))

@@ -7,10 +7,11 @@ from heapq import heappop, heappush
 from itertools import compress
 from typing import Any
 
-from mta.baselines.base import UNKNOWN, Baseline
+from mta.baselines.base import Baseline
 from mta.baselines.flatfat import EMPTY, FlatFAT
 from mta.checks import MAX_TIME, check_time, check_times
 from mta.core.states import result_array
+from mta.kinds import UNKNOWN
 from mta.monoids.base import Monoid
 from mta.policies import Policy
 

@@ -25,7 +25,8 @@ from typing import Any
 from mta.core.outcome import Outcome
 from mta.core.stack import Stack
 from mta.core.states import NOTHING
-from mta.core.view import NEAR, UNKNOWN, Front, Sums, View
+from mta.core.view import NEAR, Front, Sums, View
+from mta.kinds import UNKNOWN
 
 
 class AmortizedView(View):

@@ -15,7 +15,8 @@ from mta.core.limits import Limits, Predicate
 from mta.core.log import count_first
 from mta.core.outcome import Batch
 from mta.core.states import NOTHING, Run
-from mta.core.view import NEAR, UNKNOWN, View
+from mta.core.view import NEAR, View
+from mta.kinds import UNKNOWN
 from mta.monoids.base import Array
 from mta.times.cuts import Side, before, cut
 

@@ -1,4 +1,4 @@
-"""What any policy comes down to: limits on count and time, and predicates over aggregates."""
+"""The common form of all policies: limits on the count, on times, and on aggregates."""
 
 from __future__ import annotations
 
@@ -7,64 +7,65 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from mta.monoids.base import Array
+from mta.kinds import Array, State
 from mta.times.cuts import Side, cut, cuts
 
-#: wsp(total, old) of the paper: whether a prefix with the aggregate `old` has to leave a window with the
-#: aggregate `total`; both are states of the window's monoid, before `lower`.
-Predicate: TypeAlias = Callable[[Any, Any], bool]
+#: The paper's wsp(total, old): whether a prefix with the state `old` has to leave a window with the state
+#: `total`.
+Predicate: TypeAlias = Callable[[State, State], bool]
 
 
 class OfRest(ABC):
-    """A predicate that looks at the rest alone, the aggregate of what would stay: is it enough without more?
+    """A predicate over the aggregate of the elements that would stay, the rest.
 
-    So no sum has to be taken off another one, which of real numbers leaves little where what goes is large.
+    It needs no difference of two sums, which keeps few digits if both sums are much larger floats.
     """
 
     @abstractmethod
-    def enough(self, rest: Any) -> Any:
-        """Whether all before a rest may go: of a state, or of columns of states, in the shape of one."""
+    def enough(self, rest: State) -> Any:
+        """Whether all elements before the rest may leave. Columns of states give an array of bools."""
 
     @abstractmethod
-    def __call__(self, total: Any, old: Any) -> Any:
-        """The same, for algorithms that have only these two."""
+    def __call__(self, total: State, old: State) -> Any:
+        """The same by subtraction, for algorithms that do not know the aggregate of the rest."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a policy comes down to."""
+    """An element leaves a window if one of these limits evicts it."""
 
+    #: the most elements that stay
     count: int | None = None
-    #: an element leaves when its time <= youngest - open_span …
+    #: an element leaves if its time <= youngest - open_span …
     open_span: float | None = None
     #: … or < youngest - closed_span
     closed_span: float | None = None
     predicates: tuple[Predicate, ...] = ()
-    #: whether there is nothing but one predicate, which takes whole columns too, and for which elements that
-    #: it has let go may as well be still there
+    #: whether one predicate is the only limit, takes columns, and does not depend on evicted elements
     in_columns: bool = False
 
     def first_kept(self, tail: int) -> int:
-        """The first element that a limit on the count leaves in a window that ends before `tail`."""
+        """The first position that the limit on the count keeps in a window that ends before `tail`."""
         return 0 if self.count is None else max(0, tail - self.count)
 
     def expired(self, time: float, youngest: float) -> bool:
         return any(time < cut or (side == "right" and time == cut) for cut, side in self.cuts(youngest))
 
     def spans(self) -> list[tuple[float, Side]]:
-        """The limits on time, each with the side of its cut that a time at the cut is on."""
+        """The limits on times. The side says whether a time at the cut leaves (right) or stays (left)."""
         spans: list[tuple[float | None, Side]] = [(self.open_span, "right"), (self.closed_span, "left")]
         return [(span, side) for span, side in spans if span is not None]
 
     def cuts(self, youngest: float) -> list[tuple[float, Side]]:
-        """What a time is compared with: it is kept if it is > (right) or >= (left) than the cut."""
+        """The cuts that times are compared with: a time stays if it is > (right) or >= (left) the cut."""
         return [(cut(youngest, span, side), side) for span, side in self.spans()]
 
     def cut_columns(self, times: Array) -> list[tuple[Array, Side]]:
-        """`cuts`, of each of some times that never go backwards."""
+        """`cuts`, for each entry of a column of times that never go backwards."""
         return [(cuts(times, span, side), side) for span, side in self.spans()]
 
-    def rejects(self, total: Any, old: Any) -> bool:
+    def rejects(self, total: State, old: State) -> bool:
+        """Whether a predicate evicts a prefix with the state `old`."""
         for predicate in self.predicates:  # noqa: SIM110  a generator would cost as much as a predicate
             if predicate(total, old):
                 return True
@@ -72,6 +73,7 @@ class Limits:
 
     @property
     def of_rest(self) -> tuple[OfRest, ...]:
+        """The predicates over the rest."""
         return tuple(each for each in self.predicates if isinstance(each, OfRest))
 
     @property

@@ -97,18 +97,18 @@ class Log:
 
     def appended(self, time: Any, row: Any) -> list[Tail]:
         """The tails with an element that fills a page."""
-        tails = list(self.tails)
-        last, total = time, row
-        for tier, tail in enumerate(self.tails):
-            if len(tail) + 1 < self.page_size:
-                tails[tier] = tail.followed(column_of([last]), self.layout.gather([total]))
-                return tails
-            page = tail.filled(last, total)
-            last, total = page.times[-1:].tolist()[0], self._fold(page)
-            self.pages.check(self.layout.gather([total]))
-            self.pages.put(tier, tail.start >> self.shift, page)
-            tails[tier] = tail.next(self.page_size)
-        tails.append(self._new_tail(len(tails)).followed(column_of([last]), self.layout.gather([total])))
+        layout, tails, tier = self.layout, list(self.tails), 0
+        while tier == 0 or len(tails[tier]) + 1 == self.page_size:
+            page = tails[tier].filled(time, row)
+            time, row = page.times[-1:].tolist()[0], layout.fold(page.states(layout))
+            total = layout.gather([row])
+            self.pages.check(total)
+            self.pages.put(tier, tails[tier].start >> self.shift, page)
+            tails[tier] = tails[tier].next(self.page_size)
+            tier += 1
+            if tier == len(tails):
+                tails.append(self._new_tail(tier))
+        tails[tier] = tails[tier].followed(column_of([time]), total)
         return tails
 
     def extended(self, times: Array, run: Run, head: int = 0) -> list[Tail]:
@@ -193,17 +193,21 @@ class Log:
 
     @contextmanager
     def taking_back(self) -> Iterator[None]:
-        """If the call fails, the page source takes back the pages that were put for its elements.
-
-        A fork takes nothing back: the tail of the fork is not the tail of the window, and the page source
-        would take pages before it for pages that count.
-        """
+        """Takes pages back if the call fails."""
         try:
             yield
         except BaseException:
-            if not self.trial:
-                self.pages.take_back(self.tail)
+            self.take_back()
             raise
+
+    def take_back(self) -> None:
+        """Pages that were put for elements which were not appended do not count.
+
+        A fork takes nothing back: its tail is not the window's, and the page source would take the pages
+        before it for pages that count.
+        """
+        if not self.trial:
+            self.pages.take_back(self.tail)
 
     def fork(self) -> Log:
         """A log to go on with while this one stays as it is. It has no views yet."""

@@ -27,7 +27,8 @@ from mta.core.outcome import Batch, Outcome
 from mta.core.page import Follower
 from mta.core.stack import Stack
 from mta.core.states import NOTHING
-from mta.core.view import NEAR, UNKNOWN, Front, Sums, View
+from mta.core.view import NEAR, Front, Sums, View
+from mta.kinds import UNKNOWN
 
 
 class LogarithmicView(View):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from typing import Any
 
 from mta.core.page import Page, Pyramid
@@ -22,11 +23,12 @@ class Tail:
     one is needed.
     """
 
-    __slots__ = ("_last_time", "_layout", "_packed", "_pyramid", "_runs", "entries", "start", "tier", "times")
+    __slots__ = ("_gather", "_layout", "_packed", "_pyramid", "_runs", "entries", "start", "tier", "times")
 
     def __init__(self, layout: Layout, tier: int, start: int = 0) -> None:
         self._layout = layout
         self.tier = tier
+        self._gather: Callable[[list[Any]], Run] = layout.gather if tier else layout.gather_rows
         #: the absolute number of the first entry; a multiple of the page size
         self.start = start
         self.entries: list[Any] = []
@@ -149,6 +151,3 @@ class Tail:
         if not self.entries:
             return list(self._runs)
         return [*self._runs, (column_of(self.times), self._gather(list(self.entries)))]
-
-    def _gather(self, entries: list[Any]) -> Run:
-        return self._layout.gather_rows(entries) if self.tier == 0 else self._layout.gather(entries)

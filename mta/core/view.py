@@ -21,9 +21,7 @@ from mta.core.page import Follower
 from mta.core.stack import Stack
 from mta.core.states import NOTHING, Run
 from mta.core.tail import Tail
-
-#: A value that is found out only when it is needed.
-UNKNOWN: Any = type("Unknown", (), {"__repr__": lambda _: "UNKNOWN", "__slots__": ()})()
+from mta.kinds import UNKNOWN
 
 #: A head that moves by no more than this many positions walks; otherwise it leaps. Steps are made for at
 #: least this many evictions.
@@ -305,8 +303,11 @@ class View(ABC):
         if (tail + 1) & self.mask:
             self.commit(front, sums, Added(log.tails, (time,), (row,), tail + 1, time))
         else:
-            with log.taking_back():
+            try:
                 self.commit(front, sums, Added(log.appended(time, row), (), (), tail + 1, time))
+            except BaseException:
+                log.take_back()
+                raise
         self._settle(head, tail)
 
     def begun(self, front: Front, state: Any, time: Any, sums: Sums) -> tuple[Front, Sums]:

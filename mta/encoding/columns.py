@@ -1,26 +1,26 @@
-"""A column as bytes: raw little-endian numbers, fewer bytes of whole numbers that are close together.
+"""Serializes a column: numbers as little-endian bytes, objects as a packed list (`mta.encoding.packing`).
 
-Times mostly come at a steady rate, or close to each other, and are half of what a page of numbers holds, so
-whole numbers are kept as a step, or as 1, 2 or 4 bytes above the least of them, where that is exact.
-Objects are a packed list (`mta.encoding.packing`).
+Half of the bytes of a page of numbers would be times, which are often equidistant or close together. So whole
+numbers are stored as the first one and a step if they are equidistant, and otherwise as 1, 2, 4 or 8 bytes
+above the least of them.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from mta.encoding import packing
 from mta.encoding.untrusted import Malformed, fields, shown, whole
-from mta.monoids.columns import Array
+from mta.kinds import Array, Value
 from mta.numbers.wide import is_wide, plain_list
 
-#: kind, parameters, and the bytes
-Encoded = tuple[str, list[int], Any]
+#: kind, parameters, bytes
+Encoded: TypeAlias = tuple[str, list[int], Any]
 
 _TRUTH = "|b1"
-#: What is kept as it stands: a monoid of one's own may have columns of any of these.
+#: Types that are stored unchanged. Only a user's monoid has columns of other types than <i8 and <f8.
 _RAW: dict[str, np.dtype[Any]] = {
     kind: np.dtype(kind)
     for kind in (
@@ -32,33 +32,34 @@ _OBJECTS, _TUPLES, _STEPS = "objects", "tuples", "steps"
 
 _WORD = 2**63
 
-#: Shorter columns are not worth a second look.
-WORTH_A_LOOK = 32
+#: Shorter columns are not compressed.
+COMPRESSED_FROM = 32
 
 
 def check_column(column: Array) -> None:
-    """Refuses what cannot be encoded."""
+    """Raises Unpackable for a column that cannot be serialized."""
     if column.dtype == object:
         packing.pack_entries(column.tolist())
     elif not is_wide(column) and column.dtype.newbyteorder("<").str not in _RAW:
         raise packing.Unpackable(
-            f"a column of type {column.dtype} cannot be kept in a store; make it one of truth, of numbers, "
+            f"a column of type {column.dtype} cannot be kept in a store; make it one of bools, of numbers, "
             "or of Python objects"
         )
 
 
 def encode_column(column: Array) -> Encoded:
+    """The kind, the parameters and the bytes of a column. Raises Unpackable."""
     if column.dtype == object or is_wide(column):
         return encode_objects(plain_list(column))
-    if column.dtype == np.int64 and len(column) >= WORTH_A_LOOK:
+    if column.dtype == np.int64 and len(column) >= COMPRESSED_FROM:
         return _encode_whole(column)
     return _raw(column)
 
 
-def encode_objects(values: list[Any]) -> Encoded:
-    """Tuples of one length as a list of their first parts, one of their second parts, and so on.
+def encode_objects(values: list[Value]) -> Encoded:
+    """Serializes objects as one list, and tuples of equal length as one list for each part of the tuples.
 
-    msgpack has no tuples, and would call Python for each. Few and long ones are better as they are.
+    msgpack has no tuples and would call Python for each one. A few long tuples are one list.
     """
     if set(map(type, values)) == {tuple}:
         lengths = set(map(len, values))
@@ -67,8 +68,8 @@ def encode_objects(values: list[Any]) -> Encoded:
     return _OBJECTS, [], packing.pack_entries(values)
 
 
-def decode_column(kind: Any, parameters: Any, raw: memoryview, count: int) -> Array:
-    """The reverse of `encode_column`; Malformed where these are not `count` entries, or none at all."""
+def decode_column(kind: object, parameters: object, raw: memoryview, count: int) -> Array:
+    """The reverse of `encode_column`. Raises Malformed unless the result has `count` entries."""
     if kind == _OBJECTS:
         values = packing.unpack(raw)
         if type(values) is not list or len(values) != count:
@@ -94,7 +95,7 @@ def decode_column(kind: Any, parameters: Any, raw: memoryview, count: int) -> Ar
     if narrow is None:
         _whole_numbers(parameters, 0)
         if kind == _TRUTH and count and int(np.frombuffer(raw, dtype=np.uint8).max()) > 1:
-            raise Malformed("a column of truth has an entry that is neither")
+            raise Malformed("a column of bools has another entry")
         return column
     (least,) = _whole_numbers(parameters, 1)
     if count and not _fits(least + int(column.max())):
@@ -104,10 +105,9 @@ def decode_column(kind: Any, parameters: Any, raw: memoryview, count: int) -> Ar
     return column
 
 
-def _whole_numbers(parameters: Any, count: int) -> list[int]:
-    for each in fields(parameters, "the parameters of a column", count):
-        whole(each, "a parameter of a column", -_WORD, _WORD - 1)
-    return list(parameters)
+def _whole_numbers(parameters: object, count: int) -> list[int]:
+    numbers = fields(parameters, "the parameters of a column", count)
+    return [whole(each, "a parameter of a column", -_WORD, _WORD - 1) for each in numbers]
 
 
 def _fits(number: int) -> bool:

@@ -1,6 +1,6 @@
-"""Plain Python values as msgpack, with the few types that msgpack itself cannot tell apart or hold.
+"""Serializes plain Python values as msgpack, with extensions for types that msgpack has not.
 
-Never pickle: what a store returns is data, and must not be able to run code.
+Never pickle: data from a store must not be able to run code.
 """
 
 from __future__ import annotations
@@ -14,27 +14,28 @@ import msgpack
 import numpy as np
 
 from mta.encoding.untrusted import Malformed, shown
+from mta.kinds import Array, Packed
 
 _TUPLE, _BIG_INT, _SET, _FROZENSET, _ARRAY, _COMPLEX = range(1, 7)
 
-#: How deep tuples, sets and arrays may be inside each other in what is read: more than in what is written.
+#: How deep tuples, sets and arrays may nest in data that is read: deeper than in data that is written.
 DECODED = 66
 
-#: Shorter data cannot ask for much memory, whatever it says.
+#: Shorter data cannot ask for much memory.
 HARMLESS = 1 << 10
 
 
-#: Values nest at most so deep. The decoder calls itself for each tuple, set or array in another; lists and
-#: dicts count as well, so that there is one rule.
+#: How deep a value may nest. The decoder calls itself for each tuple, set or array in another one. Lists and
+#: dicts count too, which makes the rule simple.
 DEEPEST = 48
 
-#: So many of those calls have their state, some 25 KB, on the thread's stack; further ones have it elsewhere.
+#: How many of these calls may have their state of some 25 KB on the thread's stack. The others use the heap.
 ON_THE_STACK = 4
 
-#: Pages and states have an element inside a few levels of their own.
+#: Pages and states add a few levels to their elements.
 _DEEPEST_PAGE = DEEPEST + 16
 
-#: Arrays that are written are of these types.
+#: the types of the arrays that are written
 _OF_NUMBERS = re.compile("[<|][biufc][0-9]{1,2}")
 
 _NESTS = frozenset({list, tuple, dict, set, frozenset})
@@ -44,30 +45,33 @@ class Unpackable(TypeError, ValueError):
     """A value that a store cannot hold."""
 
 
-def pack(value: Any) -> bytes:
-    """The bytes of a value made of None, bool, int, float, complex, str, bytes, list, tuple, dict, set,
-    frozenset and numeric NumPy arrays; tuples stay tuples and whole numbers have any size."""
+def pack(value: Packed) -> bytes:
+    """Serializes a value. Raises Unpackable for other types and for deep nesting.
+
+    A value consists of None, bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, and
+    arrays of numbers. Tuples stay tuples, and ints may have any size.
+    """
     if isinstance(value, (bytearray, memoryview)):
         raise _unpackable(value)
     _check_depth(value, DEEPEST)
     return _packed(value)
 
 
-def pack_entries(entries: list[Any]) -> bytes:
-    """The bytes of a page's elements or states, which have passed `pack` one by one."""
+def pack_entries(entries: list[Packed]) -> bytes:
+    """Serializes the elements or the states of a page, each of which `pack` accepts. Raises Unpackable."""
     _check_depth(entries, _DEEPEST_PAGE)
     return _packed(entries)
 
 
-def unpack(data: bytes | memoryview) -> Any:
-    """The reverse of `pack`; Malformed where the data is not what `pack` made, whatever it is."""
+def unpack(data: bytes | memoryview) -> Packed:
+    """The reverse of `pack`. Raises Malformed for data that `pack` does not make."""
     return _unpacked(data, 0)
 
 
 def first_length(data: bytes | memoryview) -> int:
-    """How many bytes the first value in the data takes, found without making it.
+    """The number of bytes of the first value in the data, found without decoding it. Raises Malformed.
 
-    A list says first how long it is, and room is made for that before its items are seen.
+    Decoding allocates a list by the length that its first bytes claim, before it reads the items.
     """
     unpacker = msgpack.Unpacker(max_buffer_size=len(data))
     unpacker.feed(data)
@@ -78,7 +82,7 @@ def first_length(data: bytes | memoryview) -> int:
     return int(unpacker.tell())
 
 
-def _unpacked(data: bytes | memoryview, depth: int) -> Any:
+def _unpacked(data: bytes | memoryview, depth: int) -> Packed:
     if depth > DECODED:
         raise Malformed(f"values are more than {DECODED} deep inside each other")
     if len(data) > HARMLESS and first_length(data) != len(data):
@@ -86,15 +90,15 @@ def _unpacked(data: bytes | memoryview, depth: int) -> Any:
     try:
         if depth < ON_THE_STACK:
             return msgpack.unpackb(data, ext_hook=_HOOKS[depth], strict_map_key=False)
-        return _unpacked_off_the_stack(data, _HOOKS[depth])
+        return _unpacked_on_the_heap(data, _HOOKS[depth])
     except Malformed:
         raise
     except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
         raise Malformed(f"no packed value: {error}") from None
 
 
-def _unpacked_off_the_stack(data: bytes | memoryview, hook: Callable[[int, bytes], Any]) -> Any:
-    """As `msgpack.unpackb`, which needs a stack for its state, and is faster."""
+def _unpacked_on_the_heap(data: bytes | memoryview, hook: Callable[[int, bytes], Packed]) -> Packed:
+    """The same as `msgpack.unpackb`, which is faster but needs the stack for its state."""
     unpacker = msgpack.Unpacker(max_buffer_size=max(1, len(data)), ext_hook=hook, strict_map_key=False)
     unpacker.feed(data)
     value = unpacker.unpack()
@@ -104,7 +108,7 @@ def _unpacked_off_the_stack(data: bytes | memoryview, hook: Callable[[int, bytes
 
 
 def check_text(text: str) -> None:
-    """Refuses text that is none: half of a surrogate pair, which no encoding of Unicode has."""
+    """Raises Unpackable for a text with half of a surrogate pair, which no encoding of Unicode has."""
     if text.isascii():
         return
     try:
@@ -113,7 +117,8 @@ def check_text(text: str) -> None:
         raise _no_text(error) from None
 
 
-def _check_depth(value: Any, deepest: int) -> None:
+def _check_depth(value: Packed, deepest: int) -> None:
+    """Raises Unpackable for a value that nests deeper than `deepest`."""
     level, depth = [value], 0
     while not _NESTS.isdisjoint(map(type, level)):
         level = [each for each in level if type(each) in _NESTS]
@@ -123,7 +128,7 @@ def _check_depth(value: Any, deepest: int) -> None:
                 f"a value that is nested more than {deepest} levels deep cannot be kept in a store; make it "
                 "flat, or give the monoid pack and unpack functions"
             )
-        inner: list[Any] = []
+        inner: list[Packed] = []
         for each in level:
             inner += each
             if type(each) is dict:
@@ -131,7 +136,7 @@ def _check_depth(value: Any, deepest: int) -> None:
         level = inner
 
 
-def _packed(value: Any) -> bytes:
+def _packed(value: Packed) -> bytes:
     try:
         packed: bytes = msgpack.packb(value, default=_extend, strict_types=True)
     except UnicodeEncodeError as error:
@@ -147,7 +152,8 @@ def _no_text(error: UnicodeEncodeError) -> Unpackable:
     )
 
 
-def _extend(value: Any) -> Any:
+def _extend(value: Packed) -> Any:
+    """The msgpack extension of a value whose type msgpack does not have."""
     kind = type(value)
     if kind is tuple:
         return msgpack.ExtType(_TUPLE, _packed(list(value)))
@@ -167,14 +173,15 @@ def _extend(value: Any) -> Any:
     raise _unpackable(value)
 
 
-def _unpackable(value: Any) -> Unpackable:
+def _unpackable(value: object) -> Unpackable:
     return Unpackable(
         f"{value!r} of type {type(value).__name__} cannot be kept in a store; use plain Python values or "
         "NumPy arrays, or give the monoid pack and unpack functions"
     )
 
 
-def _restore(depth: int, code: int, data: bytes) -> Any:
+def _restore(depth: int, code: int, data: bytes) -> Packed:
+    """The reverse of `_extend`, at a depth. Raises Malformed."""
     if code == _BIG_INT:
         return int.from_bytes(data, "little", signed=True)
     if not _TUPLE <= code <= _COMPLEX:
@@ -194,8 +201,8 @@ def _restore(depth: int, code: int, data: bytes) -> Any:
     return _array(*content)
 
 
-def _array(dtype: Any, shape: Any, raw: Any) -> Any:
-    # not every text: NumPy takes some for Python
+def _array(dtype: Any, shape: Any, raw: Any) -> Array:
+    # NumPy evaluates some texts as Python, so it gets none but these
     kind = np.dtype(dtype) if isinstance(dtype, str) and _OF_NUMBERS.fullmatch(dtype) else None
     if kind is None or type(shape) is not list or type(raw) is not bytes:
         raise Malformed("an array of no numbers")

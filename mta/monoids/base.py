@@ -1,13 +1,13 @@
-"""The Monoid interface, and what a monoid adds when its states can live in NumPy columns."""
+"""The Monoid interface, and its extension for monoids whose states fit in NumPy columns."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
-from mta.monoids.columns import Array, Columns, alike, column_of, joined, number, numeric_column, scan
+from mta.kinds import Array, Columns, Packed, Result, Results, Row, State, Value
+from mta.monoids.columns import alike, column_of, joined, number, numeric_column, scan
 from mta.numbers.wide import as_objects, is_wide, plain_list
 from mta.owned import own
 
@@ -24,15 +24,16 @@ __all__ = [
     "row_columns",
 ]
 
-#: What `Monoid.without` answers where nothing tells what is left.
-LOST: Any = type("Lost", (), {"__repr__": lambda _: "LOST", "__slots__": ()})()
+#: `Monoid.without` returns it where a state does not determine its rest.
+LOST: State = type("Lost", (), {"__repr__": lambda _: "LOST", "__slots__": ()})()
 
 
 class Monoid(ABC):
-    """An associative operator with an identity, between a `lift` of elements and a `lower` of results.
+    """An associative operator with an identity, with `lift` from elements and `lower` to results.
 
-    The operator need not commute nor have an inverse: `combine` always gets the older state first. A state
-    is never changed in place, because pages, stacks and results share them.
+    The operator need not commute and need not have an inverse: `combine` always gets the older state first.
+    No method may change a state in place, because pages, stacks and results share states. Only `identity`,
+    `lift` and `combine` are needed; `mta.monoids.laws.monoid_laws` tests a monoid.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> class Longest(monoids.Monoid):
@@ -46,64 +47,72 @@ class Monoid(ABC):
     ['to', 'begin', 'begin', 'the']
     """
 
-    #: the aggregate of nothing
-    identity: Any = None
+    #: the aggregate of no elements
+    identity: State = None
 
-    #: names of the inputs of an element that is a mapping; empty when the element is the input itself
+    #: the fields that the monoid reads of an element that is a mapping; empty if it reads the element itself
     fields: tuple[str, ...] = ()
 
-    #: whether a state grows with the elements in it, as a list of them does: then a window keeps no aggregate
-    #: of every suffix of a page, which would take the square of it, and folds when it is asked
+    #: whether a state grows with its number of elements, as a list of them does. A window then stores no
+    #: aggregate of each suffix of a page, which would take quadratic space, but folds for each query.
     grows: bool = False
 
-    #: whether `combine` gives the same whichever state comes first, but for the rounding of floats and the
-    #: chance in sketches: then an element that comes late needs no place among those in a state already
+    #: whether the order of the arguments of `combine` does not matter, except for the rounding of floats and
+    #: the randomness of sketches. A late element can then be added to a state without its position.
     commutes: bool = False
 
-    #: whether `without` takes the oldest part off a state, at about the cost of a combine
+    #: whether `without` can remove the oldest part of a state, at about the cost of a combine
     invertible: bool = False
 
     @abstractmethod
-    def lift(self, value: Any) -> Any:
-        """The state of one element. Refuses what is no element of this monoid, naming the value."""
+    def lift(self, value: Value) -> State:
+        """The state of one element.
+
+        Raises TypeError, ValueError or OverflowError, with the value in the message, if the monoid does not
+        take the value; KeyError if a field is missing.
+        """
 
     @abstractmethod
-    def combine(self, older: Any, younger: Any) -> Any:
-        """The state of two adjacent runs of elements, the older run first."""
+    def combine(self, older: State, younger: State) -> State:
+        """The state of the elements of two adjacent states, the older one first. Must be associative."""
 
-    def without(self, state: Any, older: Any) -> Any:  # noqa: ARG002
-        """What is left of a state when its oldest part leaves: `without(combine(a, b), a)` is b.
+    def without(self, state: State, older: State) -> State:  # noqa: ARG002
+        """The state without its oldest part: `without(combine(a, b), a)` is b.
 
-        LOST where the state does not tell, as an infinite sum does not. Only of invertible monoids.
+        LOST if the state does not determine the rest, as an infinite sum does not. Raises TypeError if the
+        monoid is not `invertible`.
         """
-        raise TypeError(f"{self!r} is not invertible: nothing can be taken off its states")
+        raise TypeError(f"{self!r} is not invertible: it cannot subtract from its states")
 
-    def lower(self, state: Any) -> Any:
-        """The result that a state stands for; whoever gets it may change it, and changes no state."""
+    def lower(self, state: State) -> Result:
+        """The result that users get for a state. The user may change the result; that changes no state."""
         return own(state)
 
-    def row(self, value: Any) -> Any:
-        """What a window keeps of an element: its inputs, checked, without what no aggregate reads."""
+    def row(self, value: Value) -> Row:
+        """The row that a window stores for an element: its inputs, checked, without unused fields.
+
+        Raises the same errors as `lift`.
+        """
         return value
 
-    def check_row(self, row: Any) -> Any:
-        """What a store returned as a row. Refuses what `row` never makes, where that can be known."""
+    def check_row(self, row: Row) -> Row:
+        """A row that a store returned, after a check. Raises TypeError or ValueError if it is no row."""
         return row
 
-    def lift_row(self, row: Any) -> Any:
-        """`lift`, of what `row` made of an element."""
+    def lift_row(self, row: Row) -> State:
+        """The state of one element, from its row."""
         return self.lift(row)
 
-    def pack(self, state: Any) -> Any:
-        """The state as something that `mta.encoding.packing` can write."""
+    def pack(self, state: State) -> Packed:
+        """The state as a value that `mta.encoding.packing` can serialize."""
         return state
 
-    def unpack(self, packed: Any) -> Any:
-        """The reverse of `pack`. Refuses what `pack` never makes, where that can be known."""
+    def unpack(self, packed: Packed) -> State:
+        """The reverse of `pack`. Raises TypeError or ValueError for a value that `pack` never returns."""
         return packed
 
     def fingerprint(self) -> str:
-        """What a checkpoint remembers of the monoid: equal for monoids whose states may be mixed."""
+        """A text that a checkpoint stores: equal texts mean that states of both monoids may be mixed."""
         return f"{type(self).__name__}({', '.join(map(repr, self.fields))})"
 
     def __repr__(self) -> str:
@@ -111,13 +120,15 @@ class Monoid(ABC):
 
 
 class ColumnarMonoid(Monoid):
-    """A monoid whose states have the same parts each, so that a run of them is a tuple of NumPy columns.
+    """A monoid whose states all have the same parts, so that many states are a tuple of NumPy columns.
 
-    A state is a plain value where there is one column, and a tuple of plain values where there are several.
-    The identity never appears in columns: an empty run is a run of length zero. A column is int64, float64,
-    or object where a value fits in neither; sums of whole numbers may be in two words (`mta.numbers.wide`).
-    Columns of truth and of other numbers are stored as they are too, and all else is refused by a window with
-    a store.
+    A state is a plain value if it has one column, and a tuple of plain values otherwise. The identity never
+    appears in columns: no elements are columns of length zero. A column has the type int64 or float64, or
+    object if a value fits in neither; sums of whole numbers may have two words (`mta.numbers.wide`). Columns
+    of booleans and of other numbers are stored unchanged. A window with a store refuses all other types.
+
+    Parameters: the names of the fields to read if elements are mappings, one for each input (`arity`).
+    Raises TypeError for another number of names.
 
     >>> import numpy as np
     >>> from mta import AmortizedMTA, monoids, policies
@@ -140,7 +151,7 @@ class ColumnarMonoid(Monoid):
     [0, 2, 3, 3, 4]
     """
 
-    #: inputs of an element: 1 for a plain value, 2 for a pair; a row is a tuple where it is not 1
+    #: inputs of an element: 1 for a plain value, 2 for a pair; a row is a tuple unless this is 1
     arity: int = 1
 
     #: columns of a state
@@ -154,43 +165,46 @@ class ColumnarMonoid(Monoid):
                 raise TypeError(f"{type(self).__name__} takes field names, got {field!r}")
         self.fields = fields
 
-    def row(self, value: Any) -> Any:
+    def row(self, value: Value) -> Row:
         if self.fields:  # a window of plain elements calls check_row itself
             inputs = all_required(value, self.fields, self)
             return self.check_row(inputs[0] if self.arity == 1 else inputs)
         return self.check_row(value)
 
-    def check_row(self, row: Any) -> Any:
-        """The row as plain values; refuses what is no element of this monoid."""
+    def check_row(self, row: Row) -> Row:
+        """The row as plain values. Raises TypeError, ValueError or OverflowError if it is no row."""
         return number(row, self)
 
-    def lift(self, value: Any) -> Any:
+    def lift(self, value: Value) -> State:
         return self.lift_row(self.row(value))
 
-    def lift_row(self, row: Any) -> Any:
+    def lift_row(self, row: Row) -> State:
         return row
 
     def check_columns(self, inputs: Columns) -> Columns:
-        """The inputs in the form that is stored. Refuses what `lift` would refuse, naming row and value."""
+        """The inputs of a batch in the form that is stored.
+
+        Raises the same errors as `lift`, with the number of the row and its value.
+        """
         return tuple(numeric_column(column, self) for column in inputs)
 
     def check_states(self, states: Columns) -> None:
-        """What a store returned as states in columns. Refuses what no state is, where that can be known."""
+        """Checks columns of states that a store returned. Raises TypeError or ValueError for a bad state."""
 
     @abstractmethod
     def lift_columns(self, inputs: Columns) -> Columns:
-        """The states of a run of elements, from inputs that `check_columns` has passed."""
+        """The state of each element of a batch, from inputs that `check_columns` has returned."""
 
     @abstractmethod
     def combine_columns(self, older: Columns, younger: Columns) -> Columns:
-        """`combine`, element by element, of two runs of equal length, or of a run and a run of one."""
+        """`combine`, entry by entry. Both arguments have the same length, or one of them has one entry."""
 
-    def lower_columns(self, states: Columns) -> Any:
-        """`lower`, element by element: an array (a mapping of arrays for Fields)."""
+    def lower_columns(self, states: Columns) -> Results:
+        """`lower`, entry by entry: an array, or a mapping of arrays for Fields."""
         return states[0]
 
     def prefix_columns(self, states: Columns) -> Columns:
-        """Entry i is the aggregate of entries 0 to i. Override where a scan in one pass exists."""
+        """Entry i is the aggregate of entries 0 to i. Override it if a scan in one pass exists."""
         return scan(self.combine_columns, states)
 
     def suffix_columns(self, states: Columns) -> Columns:
@@ -200,7 +214,7 @@ class ColumnarMonoid(Monoid):
         return tuple(column[::-1] for column in scanned)
 
     def fold_columns(self, states: Columns) -> Columns:
-        """The aggregate of a run that is not empty, as a run of one, by halving."""
+        """The aggregate of one entry or more, by halving, as columns of length one."""
         length = len(states[0])
         while length > 1:
             half = length // 2
@@ -216,34 +230,34 @@ class ColumnarMonoid(Monoid):
             length = len(states[0])
         return states
 
-    def state_at(self, states: Columns, index: int) -> Any:
-        """One state out of columns, as the plain value or tuple that `combine` takes."""
+    def state_at(self, states: Columns, index: int) -> State:
+        """The state at an index of columns, as the plain value or tuple that `combine` takes."""
         parts = tuple(plain_list(column[index : index + 1])[0] for column in states)
         return parts[0] if self.width == 1 else parts
 
-    def shaped(self, states: Columns) -> Any:
-        """Columns in the shape of a state: a column, or a tuple of them (a mapping for Fields)."""
+    def shaped(self, states: Columns) -> State:
+        """Columns in the shape of a state: a column, or a tuple of columns (a mapping for Fields)."""
         parts = tuple(as_objects(column) if is_wide(column) else column for column in states)
         return parts[0] if self.width == 1 else parts
 
     def part(self, columns: slice) -> ColumnarMonoid:  # noqa: ARG002
-        """The monoid that some columns of a state are of, which are all of them or those of a field."""
+        """The monoid to which a slice of the columns of a state belongs: a field's, or this one for all."""
         return self
 
-    def state_list(self, states: Columns) -> list[Any]:
-        """All states out of columns."""
+    def state_list(self, states: Columns) -> list[State]:
+        """All states of columns, as plain values or tuples."""
         parts = [plain_list(column) for column in states]
         return parts[0] if self.width == 1 else list(zip(*parts, strict=True))
 
-    def columns_of(self, states: Sequence[Any]) -> Columns:
-        """Columns out of states, none of which is the identity."""
+    def columns_of(self, states: Sequence[State]) -> Columns:
+        """Columns of plain states. None of the states may be the identity."""
         if self.width == 1:
             return (column_of(states),)
         parts = zip(*states, strict=True) if states else ((),) * self.width
         return tuple(column_of(part) for part in parts)
 
 
-def row_columns(monoid: ColumnarMonoid, rows: Sequence[Any]) -> Columns:
+def row_columns(monoid: ColumnarMonoid, rows: Sequence[Row]) -> Columns:
     """The input columns of rows that were checked one by one."""
     if monoid.arity == 1:
         return (column_of(rows),)
@@ -251,16 +265,16 @@ def row_columns(monoid: ColumnarMonoid, rows: Sequence[Any]) -> Columns:
     return tuple(column_of(part) for part in parts)
 
 
-def all_required(mapping: Any, fields: Sequence[str], monoid: Any) -> tuple[Any, ...]:
-    """Some fields of an element that is a mapping."""
+def all_required(mapping: Value, fields: Sequence[str], monoid: object) -> tuple[Value, ...]:
+    """Some fields of an element that has to be a mapping. Raises TypeError or KeyError."""
     if type(mapping) is dict:
         with suppress(KeyError):
             return tuple(map(mapping.__getitem__, fields))
     return tuple(required(mapping, field, monoid) for field in fields)
 
 
-def required(mapping: Any, field: str, monoid: Any) -> Any:
-    """One field of an element that is a mapping."""
+def required(mapping: Value, field: str, monoid: object) -> Value:
+    """One field of an element that has to be a mapping. Raises TypeError or KeyError."""
     if not isinstance(mapping, Mapping):
         raise TypeError(f"{monoid!r} takes a mapping with {field!r}, got {mapping!r}")
     try:

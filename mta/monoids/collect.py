@@ -1,18 +1,18 @@
 """Monoids that keep the elements themselves: Concat, Collect, CollectDistinct and CountDistinct.
 
-A state takes what its elements take, so a result costs the size of the window, with AmortizedMTA too.
+A state is as large as its elements, so a query costs time in the size of the window, also in AmortizedMTA.
+Each of them takes the name of the field to read, or none.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
+from mta.kinds import Packed, Result, Row, State, Value
 from mta.monoids.values import ValueMonoid
 from mta.owned import own_list
 
 
 class Concat(ValueMonoid):
-    """Texts end to end, the oldest first.
+    """The texts joined, the oldest first. TypeError for an element that is no str.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> AmortizedMTA(monoids.Concat(), policies.CountWindow(3)).slide(list("window")).tolist()
@@ -22,23 +22,23 @@ class Concat(ValueMonoid):
     identity = ""
     grows = invertible = True
 
-    def check_row(self, row: Any) -> Any:
+    def check_row(self, row: Row) -> Row:
         if not isinstance(row, str):
             raise TypeError(f"{self!r} takes str, got {row!r} of type {type(row).__name__}")
         return str(row)
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         return older + younger
 
-    def without(self, state: Any, older: Any) -> Any:
+    def without(self, state: State, older: State) -> State:
         return state[len(older) :]
 
-    def unpack(self, packed: Any) -> Any:
+    def unpack(self, packed: Packed) -> State:
         return _of_type(str, packed, self)
 
 
 class Collect(ValueMonoid):
-    """All elements as a list, the oldest first.
+    """A list of all elements, the oldest first. TypeError for a missing element, ValueError for NaN.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> window = AmortizedMTA(monoids.Collect(), policies.CountWindow(2))
@@ -49,24 +49,24 @@ class Collect(ValueMonoid):
     identity = ()
     grows = invertible = True
 
-    def lift_row(self, row: Any) -> Any:
+    def lift_row(self, row: Row) -> State:
         return (row,)
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         return older + younger
 
-    def without(self, state: Any, older: Any) -> Any:
+    def without(self, state: State, older: State) -> State:
         return state[len(older) :]
 
-    def lower(self, state: Any) -> Any:
+    def lower(self, state: State) -> Result:
         return own_list(state)
 
-    def unpack(self, packed: Any) -> Any:
+    def unpack(self, packed: Packed) -> State:
         return _of_type(tuple, packed, self)
 
 
 class CollectDistinct(ValueMonoid):
-    """All different elements as a set.
+    """The set of the different elements. TypeError for an element that cannot be hashed.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> window = AmortizedMTA(monoids.CollectDistinct(), policies.CountWindow(2))
@@ -74,10 +74,10 @@ class CollectDistinct(ValueMonoid):
     [['ada'], ['ada'], ['ada', 'bob']]
     """
 
-    identity: frozenset[Any] = frozenset()
+    identity: frozenset[Value] = frozenset()
     commutes = grows = True
 
-    def check_row(self, row: Any) -> Any:
+    def check_row(self, row: Row) -> Row:
         row = super().check_row(row)
         try:
             hash(row)
@@ -88,32 +88,32 @@ class CollectDistinct(ValueMonoid):
             ) from None
         return row
 
-    def lift_row(self, row: Any) -> Any:
+    def lift_row(self, row: Row) -> State:
         return frozenset((row,))
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         return older | younger
 
-    def lower(self, state: Any) -> Any:
+    def lower(self, state: State) -> Result:
         return set(own_list(state))
 
-    def unpack(self, packed: Any) -> Any:
+    def unpack(self, packed: Packed) -> State:
         return _of_type(frozenset, packed, self)
 
 
 class CountDistinct(CollectDistinct):
-    """How many different elements there are, exactly: keeps all of them, where DistinctCount estimates.
+    """The number of different elements, exactly; see CollectDistinct. DistinctCount estimates it.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> AmortizedMTA(monoids.CountDistinct(), policies.CountWindow(2)).slide(["ada", "ada", "bob"]).tolist()
     [1, 1, 2]
     """
 
-    def lower(self, state: Any) -> Any:
+    def lower(self, state: State) -> Result:
         return len(state)
 
 
-def _of_type(kind: type, packed: Any, monoid: Any) -> Any:
+def _of_type(kind: type, packed: Packed, monoid: object) -> State:
     if type(packed) is not kind:
         raise TypeError(f"{monoid!r} has a {kind.__name__} as its state, got {packed!r}")
     return packed

@@ -1,22 +1,18 @@
-"""Columns of values: how they are made, joined and scanned, and what counts as a number."""
+"""Columns of values: how to make, join and scan them, and which values are numbers."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from mta.kinds import Array, Columns, Value
 from mta.numbers.wide import as_objects, widened
 
-Array: TypeAlias = npt.NDArray[Any]
-Columns: TypeAlias = tuple[Array, ...]
 
-
-def scan(combine: Any, states: Columns) -> Columns:
-    """Inclusive prefix scan with about 2n combines in 2·log2(n) whole-array calls."""
+def scan(combine: Callable[[Columns, Columns], Columns], states: Columns) -> Columns:
+    """Inclusive prefix scan with about 2n combines in 2·log2(n) calls of `combine`."""
     length = len(states[0])
     if length <= 1:
         return states
@@ -44,10 +40,10 @@ def _interleave(column: Array, pairs: Array, between: Array) -> Array:
     return out
 
 
-def column_of(values: Sequence[Any]) -> Array:
-    """A column of plain values: 64-bit where all are whole or real numbers, objects otherwise.
+def column_of(values: Sequence[Value]) -> Array:
+    """A column of plain values: of 64-bit numbers if all values are numbers, of objects otherwise.
 
-    Whole numbers beside real ones become real where that is exact.
+    Whole numbers beside real ones become real if that is exact, and the column holds objects if it is not.
     """
     kinds = set(map(type, values))
     if kinds <= {int, bool}:
@@ -65,36 +61,36 @@ def column_of(values: Sequence[Any]) -> Array:
     return np.fromiter(values, dtype=object, count=len(values))
 
 
-def _same_numbers(values: Sequence[Any], column: Array) -> bool:
-    """Whether floats hold the same numbers; only beyond 2^53 can they differ."""
+def _same_numbers(values: Sequence[Value], column: Array) -> bool:
+    """Whether a column of floats has the same numbers: only beyond 2^53 can they differ."""
     large = np.flatnonzero(np.abs(column) >= 2.0**53).tolist()
     return all(bool(float(values[at]) == values[at]) for at in large)
 
 
-#: Kinds of columns whose entries are plain values of Python.
+#: kinds of columns whose entries have the types of Python
 _PLAIN = set("bifucUS")
 
 
 def alike(parts: Sequence[Array]) -> Sequence[Array]:
-    """Columns of one kind: whole numbers beside real ones stay whole, in objects, where floats round them."""
+    """The columns, all made of one kind: of objects if whole numbers would be rounded beside real ones."""
     kinds = {part.dtype.kind for part in parts}
     if len(kinds) < 2:
         return parts
     if kinds == {"i", "f"}:
         exact = all(part.dtype.kind == "f" or _fits_floats(part) for part in parts)
         return [part.astype(np.float64 if exact else object, copy=False) for part in parts]
-    if "V" in kinds:  # in two words, where all are whole
+    if "V" in kinds:  # whole numbers in two words
         wide = [part for part in map(widened, parts) if part is not None]
         return wide if len(wide) == len(parts) else list(map(as_objects, parts))
     if "O" in kinds:
         return [part.astype(object, copy=False) for part in parts]
-    if kinds <= _PLAIN:  # as a monoid of one's own may have them
+    if kinds <= _PLAIN:  # only a user's monoid has other kinds
         return alike([part if part.dtype.kind in "if" else column_of(part.tolist()) for part in parts])
     return parts
 
 
 def aligned(older: Columns, younger: Columns) -> tuple[Columns, Columns]:
-    """Two runs whose columns are of one kind, pair by pair."""
+    """Two tuples of columns, where each pair of columns is made of one kind."""
     pairs = [alike(pair) for pair in zip(older, younger, strict=True)]
     return tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
 
@@ -105,7 +101,7 @@ def joined(parts: Sequence[Array]) -> Array:
 
 
 def apart(column: Array) -> Array:
-    """A column that is not a view: it keeps no larger one in memory."""
+    """The column, copied if it is a view, which would keep a larger column in memory."""
     return column if column.base is None else column.copy()
 
 
@@ -115,8 +111,8 @@ def _fits_floats(column: Array) -> bool:
     return bool(column.tolist() == column.astype(np.float64).tolist())
 
 
-def number(value: Any, monoid: Any) -> int | float:
-    """A plain int or float out of what counts as a number; anything else is an error that shows it."""
+def number(value: Value, monoid: object) -> int | float:
+    """The value as a plain int or float. Raises TypeError, ValueError or OverflowError with the value."""
     kind = type(value)
     if kind is float:
         if value == value:
@@ -138,12 +134,12 @@ def number(value: Any, monoid: Any) -> int | float:
     raise TypeError(f"{monoid!r} takes an int or a float, got {value!r} of type {type(value).__name__}")
 
 
-def numeric_column(column: Any, monoid: Any) -> Array:
-    """A column of 64-bit numbers without NaN; the error names the first row that is none."""
+def numeric_column(column: Value, monoid: object) -> Array:
+    """A column of 64-bit numbers without NaN. Raises the errors of `number`, with the first bad row."""
     array = np.asarray(column)
     kind = array.dtype.kind
     if array.ndim == 1 and kind == "f":
-        with np.errstate(over="ignore"):  # of long floats beyond the range of these
+        with np.errstate(over="ignore"):  # a long float may be beyond the range of a float
             array = array.astype(np.float64, copy=False)
         if len(array) and math.isnan(float(array.min())):
             row = int(np.isnan(array).argmax())
@@ -167,8 +163,8 @@ def numeric_column(column: Any, monoid: Any) -> Array:
     return column_of([number(value, monoid) for value in array.tolist()])
 
 
-def check_numbers(columns: Columns, monoid: Any) -> None:
-    """Refuses objects among states that are neither whole numbers, of any size, nor real ones."""
+def check_numbers(columns: Columns, monoid: object) -> None:
+    """Raises TypeError if a column of objects has one that is neither an int, of any size, nor a float."""
     for column in columns:
         if column.dtype == object:
             for value in column.tolist():
@@ -176,7 +172,8 @@ def check_numbers(columns: Columns, monoid: Any) -> None:
                     raise TypeError(f"{monoid!r} has numbers as states, got {value!r}")
 
 
-def refuse_time_types(values: Any, monoid: Any) -> None:
+def refuse_time_types(values: Value, monoid: object) -> None:
+    """Raises TypeError for an array or a NumPy scalar of datetimes or of durations."""
     if values.dtype.kind in "mM":
         raise TypeError(
             f"{monoid!r} got values of type {values.dtype}; "
@@ -184,6 +181,6 @@ def refuse_time_types(values: Any, monoid: Any) -> None:
         )
 
 
-def is_finite(value: Any) -> bool:
-    """Whether a number is one that another can be taken off again; whole numbers of any size are."""
+def is_finite(value: Value) -> bool:
+    """Whether another number can be subtracted from this one: an int of any size is finite."""
     return not isinstance(value, float) or math.isfinite(value)

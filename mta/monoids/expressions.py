@@ -1,26 +1,26 @@
-"""A monoid out of text such as `Fields(peak=Max("temp"))`: calls of names in the catalogue, and literals.
+"""Parses the text of a monoid such as `Fields(peak=Max("temp"))`: calls with literals.
 
-The text is parsed and never evaluated, so a manifest can make nothing run but constructors of the catalogue.
+The text is never evaluated. A text from a store can call constructors of the catalogue and nothing else.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
-from typing import Any
 
 from mta import monoids
 from mta.monoids.base import Monoid
 
-#: Longer texts are no monoids, and larger numbers are no parameters: a state of 2^24 bits takes 2 MB.
+#: Longer texts and larger numbers are refused: a state of 2^24 bits already takes 2 MB.
 LONGEST, LARGEST = 1 << 16, 1 << 24
 
 
 class BadExpression(ValueError):
-    """A text is not a monoid of the catalogue."""
+    """The text is no monoid of the catalogue."""
 
 
 def monoid_from_text(text: str) -> Monoid:
+    """The monoid whose fingerprint, or code, is the text. Raises BadExpression."""
     if len(text) > LONGEST:
         raise BadExpression(f"not a monoid such as Max(): a text of {len(text):,} characters")
     try:
@@ -50,7 +50,7 @@ def _built(node: ast.expr) -> Monoid:
         raise BadExpression(str(error)) from None
 
 
-def _value(node: ast.expr) -> Any:
+def _value(node: ast.expr) -> object:
     if isinstance(node, ast.Call):
         return _built(node)
     try:

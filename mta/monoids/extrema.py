@@ -1,19 +1,23 @@
-"""Monoids of extrema and of ends: MinCount, MaxCount, ArgMin, ArgMax, First and Last."""
+"""Monoids of extrema and of the two ends of a window: MinCount, MaxCount, ArgMin, ArgMax, First and Last.
+
+States have constant size, and each call costs constant time an element.
+"""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from mta.kinds import Array, Columns, Result, Results, Row, State
 from mta.monoids.base import ColumnarMonoid
-from mta.monoids.columns import Array, Columns, aligned, check_numbers, number, numeric_column
+from mta.monoids.columns import aligned, check_numbers, number, numeric_column
 from mta.monoids.values import plain, plain_column
 from mta.owned import own
 
 
 class MaxCount(ColumnarMonoid):
-    """How often the greatest element occurs; 0 of nothing. A state is (maximum, count).
+    """How often the greatest number occurs; 0 for no elements. A state is (maximum, count).
+
+    Takes the name of the field to read, or none. The errors of Mean.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> AmortizedMTA(monoids.MaxCount(), policies.CountWindow(3)).slide([5, 5, 1, 5]).tolist()
@@ -25,17 +29,17 @@ class MaxCount(ColumnarMonoid):
     width = 2
     extreme: np.ufunc = np.maximum
 
-    def lift_row(self, row: Any) -> Any:
+    def lift_row(self, row: Row) -> State:
         return (row, 1)
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         if not older[1] or not younger[1]:
             return younger if not older[1] else older
         if older[0] == younger[0]:
             return (older[0], older[1] + younger[1])
         return older if older[0] > younger[0] else younger
 
-    def lower(self, state: Any) -> Any:
+    def lower(self, state: State) -> Result:
         return state[1]
 
     def lift_columns(self, inputs: Columns) -> Columns:
@@ -51,7 +55,7 @@ class MaxCount(ColumnarMonoid):
     def check_states(self, states: Columns) -> None:
         check_numbers(states, self)
 
-    def lower_columns(self, states: Columns) -> Any:
+    def lower_columns(self, states: Columns) -> Results:
         return states[1]
 
     def prefix_columns(self, states: Columns) -> Columns:
@@ -68,7 +72,9 @@ class MaxCount(ColumnarMonoid):
 
 
 class MinCount(MaxCount):
-    """How often the least element occurs; 0 of nothing. A state is (minimum, count).
+    """How often the least number occurs; 0 for no elements. A state is (minimum, count).
+
+    Takes the name of the field to read, or none. The errors of Mean.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> AmortizedMTA(monoids.MinCount(), policies.CountWindow(3)).slide([1, 1, 5, 0]).tolist()
@@ -77,7 +83,7 @@ class MinCount(MaxCount):
 
     extreme = np.minimum
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         if not older[1] or not younger[1]:
             return younger if not older[1] else older
         if older[0] == younger[0]:
@@ -86,10 +92,10 @@ class MinCount(MaxCount):
 
 
 class ArgMax(ColumnarMonoid):
-    """The argument of the greatest value, the oldest where several tie; None of nothing.
+    """The argument of the greatest value, the oldest one if several tie; None for no elements.
 
-    An element is a pair (value, argument), or a mapping: `ArgMax("amount", "user")`. An argument may be
-    anything but a missing value. A state is (maximum, argument).
+    An element is a pair (value, argument), or a mapping: `ArgMax("amount", "user")` takes both field names.
+    TypeError for a value that is no number, and for a missing argument. A state is (maximum, argument).
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> window = AmortizedMTA(monoids.ArgMax("amount", "user"), policies.CountWindow(2))
@@ -102,7 +108,7 @@ class ArgMax(ColumnarMonoid):
     width = 2
     extreme: np.ufunc = np.maximum
 
-    def check_row(self, row: Any) -> Any:
+    def check_row(self, row: Row) -> Row:
         if not isinstance(row, (tuple, list)) or len(row) != 2:
             raise TypeError(f"{self!r} takes a pair (value, argument), got {row!r}")
         return (number(row[0], self), plain(row[1], self))
@@ -113,12 +119,12 @@ class ArgMax(ColumnarMonoid):
     def check_states(self, states: Columns) -> None:
         check_numbers(states[:1], self)
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         if younger[0] is None:
             return older
         return younger if older[0] is None or younger[0] > older[0] else older
 
-    def lower(self, state: Any) -> Any:
+    def lower(self, state: State) -> Result:
         return own(state[1])
 
     def lift_columns(self, inputs: Columns) -> Columns:
@@ -129,7 +135,7 @@ class ArgMax(ColumnarMonoid):
         best = self.extreme(older[0], younger[0])
         return (best, np.where(older[0] == best, older[1], younger[1]))
 
-    def lower_columns(self, states: Columns) -> Any:
+    def lower_columns(self, states: Columns) -> Results:
         return states[1]
 
     def prefix_columns(self, states: Columns) -> Columns:
@@ -150,7 +156,7 @@ class ArgMax(ColumnarMonoid):
 
 
 class ArgMin(ArgMax):
-    """The argument of the least value, the oldest where several tie; None of nothing.
+    """The argument of the least value, the oldest one if several tie; None for no elements. See ArgMax.
 
     >>> from mta import AmortizedMTA, monoids
     >>> window = AmortizedMTA(monoids.ArgMin())
@@ -160,22 +166,22 @@ class ArgMin(ArgMax):
 
     extreme = np.minimum
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         if younger[0] is None:
             return older
         return younger if older[0] is None or younger[0] < older[0] else older
 
 
 class _Position(ColumnarMonoid):
-    """The element at one end, which may be anything but a missing value; None of nothing."""
+    """The element at one end of the window; None for no elements. An element must not be missing."""
 
-    def check_row(self, row: Any) -> Any:
+    def check_row(self, row: Row) -> Row:
         return plain(row, self)
 
     def check_columns(self, inputs: Columns) -> Columns:
         return (plain_column(inputs[0], self),)
 
-    def lower(self, state: Any) -> Any:
+    def lower(self, state: State) -> Result:
         return own(state)
 
     def lift_columns(self, inputs: Columns) -> Columns:
@@ -183,14 +189,16 @@ class _Position(ColumnarMonoid):
 
 
 class First(_Position):
-    """The oldest element.
+    """The oldest element; None for no elements. TypeError for a missing element.
+
+    Takes the name of the field to read, or none.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> AmortizedMTA(monoids.First(), policies.CountWindow(2)).slide(["a", "b", "c"]).tolist()
     ['a', 'a', 'b']
     """
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         return younger if older is None else older
 
     def combine_columns(self, older: Columns, younger: Columns) -> Columns:
@@ -207,7 +215,9 @@ class First(_Position):
 
 
 class Last(_Position):
-    """The youngest element.
+    """The youngest element; None for no elements. TypeError for a missing element.
+
+    Takes the name of the field to read, or none.
 
     >>> from mta import AmortizedMTA, monoids
     >>> window = AmortizedMTA(monoids.Fields(opened=monoids.First("price"), closed=monoids.Last("price")))
@@ -216,7 +226,7 @@ class Last(_Position):
     {'opened': 7.5, 'closed': 8.0}
     """
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         return older if younger is None else younger
 
     def combine_columns(self, older: Columns, younger: Columns) -> Columns:
@@ -233,16 +243,16 @@ class Last(_Position):
 
 
 def _last_marked(column: Array, marks: Array) -> Array:
-    """Entry i is the entry at the last mark up to i; the first entry is marked."""
+    """Entry i is the entry at the last mark up to i. The first entry is marked."""
     length = len(column)
-    places = np.flatnonzero(marks)
-    if 4 * len(places) < length:
-        return np.repeat(column[places], np.diff(places, append=length))
+    marked = np.flatnonzero(marks)
+    if 4 * len(marked) < length:
+        return np.repeat(column[marked], np.diff(marked, append=length))
     indices = np.arange(length)
     indices *= marks
     return column.take(np.maximum.accumulate(indices, out=indices))
 
 
 def _repeated(column: Array, length: int) -> Array:
-    """A run of one at the length of its partner, without a copy; a longer run as it is."""
+    """A column of one entry at the length of its partner, without a copy; a longer column unchanged."""
     return np.broadcast_to(column, (length,)) if len(column) == 1 else column

@@ -1,26 +1,29 @@
-"""Several aggregates over one structure."""
+"""Several aggregates of the same elements."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from operator import itemgetter
-from typing import Any
 
+from mta.kinds import Columns, Packed, Result, Results, Row, State, Value
 from mta.monoids.base import LOST, ColumnarMonoid, Monoid, all_required
-from mta.monoids.columns import Columns
 from mta.monoids.ufuncs import Count
 from mta.monoids.values import unwrapped
 from mta.owned import own
 
-_UNREAD: Any = object()
+_UNREAD: State = object()
 
 
 class Fields(Monoid):
     """Named aggregates of the same elements: `Fields(peak=Max("temp"), mean=Mean("load"))`.
 
-    Either all of them name their fields, and an element is a mapping, or none does, and all read the same
-    plain element; Count goes with both. States and results are dicts, under the names given here. Where all
-    aggregates work on columns, so does this: each field is then stored once, whoever reads it.
+    Either each monoid names the fields that it reads, and an element is a mapping, or none does, and all of
+    them read the same plain element. Count may be with either. States and results are dicts under the given
+    names. A combine costs one combine of each monoid. If all monoids are columnar, so is this one, and a
+    field that several monoids read is stored once.
+
+    Raises TypeError without monoids, for something else than a monoid, for Fields in Fields, and if only
+    some of the monoids name fields.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> both = monoids.Fields(peak=monoids.Max("temp"), mean=monoids.Mean("load"), n=monoids.Count())
@@ -32,7 +35,7 @@ class Fields(Monoid):
     """
 
     def __new__(cls, /, **monoids: Monoid) -> Fields:
-        # Without monoids this is a copy being unpickled, whose class is settled.
+        # Unpickling calls this without monoids, with the right class.
         columnar = bool(monoids) and all(isinstance(monoid, ColumnarMonoid) for monoid in monoids.values())
         return super().__new__(ColumnFields if cls is Fields and columnar else cls)
 
@@ -64,7 +67,7 @@ class Fields(Monoid):
         self._combines = tuple((name, monoid.combine) for name, monoid in monoids.items())
         self._lowers = tuple((name, monoid.lower) for name, monoid in monoids.items())
 
-    def row(self, value: Any) -> Any:
+    def row(self, value: Value) -> Row:
         for monoid in self.monoids.values():
             monoid.row(value)
         if not self.fields:
@@ -72,36 +75,36 @@ class Fields(Monoid):
         inputs = tuple(own(unwrapped(each, self)) for each in all_required(value, self.fields, self))
         return inputs[0] if len(inputs) == 1 else inputs
 
-    def check_row(self, row: Any) -> Any:
+    def check_row(self, row: Row) -> Row:
         self.row(self._element(row))
         return row
 
-    def lift(self, value: Any) -> Any:
+    def lift(self, value: Value) -> State:
         return {name: monoid.lift(value) for name, monoid in self.monoids.items()}
 
-    def lift_row(self, row: Any) -> Any:
+    def lift_row(self, row: Row) -> State:
         return self.lift(self._element(row))
 
-    def _element(self, row: Any) -> Any:
-        """The element that a row was made of."""
+    def _element(self, row: Row) -> Value:
+        """The element that has this row."""
         if not self.fields:
             return row
         return dict(zip(self.fields, row if len(self.fields) > 1 else (row,), strict=True))
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         return {name: combine(older[name], younger[name]) for name, combine in self._combines}
 
-    def without(self, state: Any, older: Any) -> Any:
+    def without(self, state: State, older: State) -> State:
         left = {name: monoid.without(state[name], older[name]) for name, monoid in self.monoids.items()}
         return LOST if any(part is LOST for part in left.values()) else left
 
-    def lower(self, state: Any) -> Any:
+    def lower(self, state: State) -> Result:
         return {name: lower(state[name]) for name, lower in self._lowers}
 
-    def pack(self, state: Any) -> Any:
+    def pack(self, state: State) -> Packed:
         return {name: monoid.pack(state[name]) for name, monoid in self.monoids.items()}
 
-    def unpack(self, packed: Any) -> Any:
+    def unpack(self, packed: Packed) -> State:
         return {name: monoid.unpack(packed[name]) for name, monoid in self.monoids.items()}
 
     def fingerprint(self) -> str:
@@ -109,21 +112,21 @@ class Fields(Monoid):
         return f"Fields({', '.join(parts)})"
 
 
-class _Shaped(MutableMapping[str, Any]):
-    """The states of each field in columns, of which a predicate reads few: made when they are asked for."""
+class _Shaped(MutableMapping[str, State]):
+    """Columns of states by field. A predicate reads few of the fields, so each is made at its first read."""
 
-    def __init__(self, parts: dict[str, tuple[ColumnarMonoid, slice]], states: Any) -> None:
+    def __init__(self, parts: dict[str, tuple[ColumnarMonoid, slice]], states: Columns) -> None:
         self._parts, self._states = parts, states
-        self._own: dict[str, Any] = dict.fromkeys(parts, _UNREAD)
+        self._own: dict[str, State] = dict.fromkeys(parts, _UNREAD)
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> State:
         state = self._own[name]
         if state is _UNREAD:
             monoid, part = self._parts[name]
             state = self._own[name] = monoid.shaped(self._states[part])
         return state
 
-    def __setitem__(self, name: str, state: Any) -> None:
+    def __setitem__(self, name: str, state: State) -> None:
         self._own[name] = state
 
     def __delitem__(self, name: str) -> None:
@@ -137,7 +140,7 @@ class _Shaped(MutableMapping[str, Any]):
 
 
 class ColumnFields(Fields, ColumnarMonoid):
-    """`Fields` of monoids that all work on columns; its columns are theirs, one after the other."""
+    """`Fields` of columnar monoids. Its columns are the columns of the first monoid, then the second, …"""
 
     monoids: Mapping[str, ColumnarMonoid]
 
@@ -151,26 +154,26 @@ class ColumnFields(Fields, ColumnarMonoid):
         for name, monoid in self.monoids.items():
             start, stop = stop, stop + monoid.width
             parts.append((name, monoid, slice(start, stop), self._inputs_of(monoid)))
-        #: name, monoid, its columns among all, its inputs among all
+        #: of each field: name, monoid, slice of the columns of a state, indices of the inputs
         self._parts = tuple(parts)
-        #: name, how a row is made a state, and its inputs out of those of all
+        #: of each field: name, its lift_row, and a function that picks its inputs of a row
         self._lifts = tuple(
             (name, monoid.lift_row, itemgetter(*indices)) for name, monoid, _, indices in self._parts
         )
-        #: how inputs are checked, and which
+        #: of each field: its check_row, a function that picks its inputs of a row, and their indices
         self._checks = tuple(
             (monoid.check_row, itemgetter(*indices), indices)
             for _, monoid, _, indices in self._parts
             if not isinstance(monoid, Count)
         )
 
-    def row(self, value: Any) -> Any:
+    def row(self, value: Value) -> Row:
         return ColumnarMonoid.row(self, value)
 
-    def lift(self, value: Any) -> Any:
+    def lift(self, value: Value) -> State:
         return self.lift_row(self.row(value))
 
-    def check_row(self, row: Any) -> Any:
+    def check_row(self, row: Row) -> Row:
         if self._counts_only:
             return 1
         inputs = self._split(row)
@@ -183,7 +186,7 @@ class ColumnFields(Fields, ColumnarMonoid):
                 inputs[index] = value
         return inputs[0] if self.arity == 1 else tuple(inputs)
 
-    def lift_row(self, row: Any) -> Any:
+    def lift_row(self, row: Row) -> State:
         inputs = self._split(row)
         return {name: lift(read(inputs)) for name, lift, read in self._lifts}
 
@@ -223,24 +226,24 @@ class ColumnFields(Fields, ColumnarMonoid):
     def fold_columns(self, states: Columns) -> Columns:
         return self._chained(monoid.fold_columns(states[part]) for _, monoid, part, _ in self._parts)
 
-    def lower_columns(self, states: Columns) -> Any:
+    def lower_columns(self, states: Columns) -> Results:
         return {name: monoid.lower_columns(states[part]) for name, monoid, part, _ in self._parts}
 
-    def state_at(self, states: Columns, index: int) -> Any:
+    def state_at(self, states: Columns, index: int) -> State:
         return {name: monoid.state_at(states[part], index) for name, monoid, part, _ in self._parts}
 
-    def shaped(self, states: Columns) -> Any:
+    def shaped(self, states: Columns) -> State:
         return _Shaped({name: (monoid, part) for name, monoid, part, _ in self._parts}, states)
 
     def part(self, columns: slice) -> ColumnarMonoid:
         return next(monoid for _, monoid, part, _ in self._parts if part == columns)
 
-    def state_list(self, states: Columns) -> list[Any]:
+    def state_list(self, states: Columns) -> list[State]:
         names = tuple(self.monoids)
         lists = [monoid.state_list(states[part]) for _, monoid, part, _ in self._parts]
         return [dict(zip(names, parts, strict=True)) for parts in zip(*lists, strict=True)]
 
-    def columns_of(self, states: Sequence[Any]) -> Columns:
+    def columns_of(self, states: Sequence[State]) -> Columns:
         return self._chained(
             monoid.columns_of([state[name] for state in states]) for name, monoid, _, _ in self._parts
         )
@@ -259,7 +262,8 @@ class ColumnFields(Fields, ColumnarMonoid):
             return (0,)
         return tuple(map(self.fields.index, monoid.fields)) if self.fields else tuple(range(self.arity))
 
-    def _split(self, row: Any) -> list[Any]:
+    def _split(self, row: Row) -> list[Value]:
+        """The inputs of a row as a list."""
         if self.arity == 1:
             return [row]
         if not isinstance(row, (tuple, list)) or len(row) != self.arity:
@@ -267,5 +271,5 @@ class ColumnFields(Fields, ColumnarMonoid):
         return list(row)
 
     @staticmethod
-    def _chained(parts: Any) -> Columns:
+    def _chained(parts: Iterable[Columns]) -> Columns:
         return tuple(column for part in parts for column in part)

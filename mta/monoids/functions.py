@@ -1,30 +1,34 @@
-"""Monoids out of functions: plain Python's (`from_function`), and NumPy's ufuncs (`from_ufunc`)."""
+"""Monoids of a user's functions: of functions of Python (`from_function`), and of ufuncs (`from_ufunc`)."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from mta.functions import check_name, described
+from mta.functions import described
+from mta.kinds import Columns, Packed, Result, Results, Row, State, Value
 from mta.monoids.base import Monoid, required
-from mta.monoids.columns import Columns
 from mta.monoids.ufuncs import SCALAR, UfuncMonoid, call_ufunc, quiet, settled
 from mta.monoids.values import unwrapped
+from mta.options import check_name
 from mta.owned import own
 
-_Function = Callable[[Any], Any]
+#: lift, lower, pack or unpack
+_Function: TypeAlias = Callable[[Any], Any]
+
+_Combine: TypeAlias = Callable[[State, State], State]
 
 
 class FunctionMonoid(Monoid):
-    """What `from_function` makes."""
+    """The class of the monoids of `from_function`."""
 
     def __init__(
         self,
-        combine: Callable[[Any, Any], Any],
-        identity: Any,
+        combine: _Combine,
+        identity: State,
         *,
         lift: _Function | None = None,
         lower: _Function | None = None,
@@ -54,29 +58,29 @@ class FunctionMonoid(Monoid):
         named = (("lift", lift), ("lower", lower)) if name is None else ()
         parts += [f"{key}={described(function)}" for key, function in named if function is not None]
         self._text = f"from_function({', '.join([*parts, *(f'field={each!r}' for each in self.fields)])})"
-        # One call of the user's function a combine, with nothing around it.
+        # So that a combine costs one call, of the user's function.
         self.combine = combine  # type: ignore[method-assign, assignment]
 
-    def row(self, value: Any) -> Any:
+    def row(self, value: Value) -> Row:
         value = required(value, self.fields[0], self) if self.fields else value
         return own(unwrapped(value, self))
 
-    def lift(self, value: Any) -> Any:
+    def lift(self, value: Value) -> State:
         return self.lift_row(self.row(value))
 
-    def lift_row(self, row: Any) -> Any:
+    def lift_row(self, row: Row) -> State:
         return row if self._lift is None else self._lift(row)
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         return self._combine(older, younger)
 
-    def lower(self, state: Any) -> Any:
+    def lower(self, state: State) -> Result:
         return own(state if self._lower is None else self._lower(state))
 
-    def pack(self, state: Any) -> Any:
+    def pack(self, state: State) -> Packed:
         return state if self._pack is None else self._pack(state)
 
-    def unpack(self, packed: Any) -> Any:
+    def unpack(self, packed: Packed) -> State:
         return packed if self._unpack is None else self._unpack(packed)
 
     def fingerprint(self) -> str:
@@ -84,8 +88,8 @@ class FunctionMonoid(Monoid):
 
 
 def from_function(
-    combine: Callable[[Any, Any], Any],
-    identity: Any,
+    combine: _Combine,
+    identity: State,
     *,
     lift: _Function | None = None,
     lower: _Function | None = None,
@@ -96,15 +100,20 @@ def from_function(
     grows: bool = False,
     commutes: bool = False,
 ) -> FunctionMonoid:
-    """A monoid out of an associative function of two states, which it must not change, and its identity.
+    """A monoid from an associative function of two states and its identity.
 
-    `lift` makes a state of an element and `lower` a result of a state; both default to leaving it as it is.
-    `pack` and `unpack` turn a state into plain values and back, for stores. `name` stands for the functions
-    in a checkpoint, which is restored with the same name only; without one they are told by where they are
-    defined and by their code, which another version of Python compiles otherwise. `field` names the element's
-    field where elements are mappings. `grows` says that a state takes as much as the elements in it, as a
-    list of them does, so that a window does not keep many of them. `commutes` says that the order of the two
-    states does not matter.
+    - `combine(older, younger)` returns a state and must not change its arguments. A combine of the monoid is
+      one call of it.
+    - `lift` makes a state of an element, and `lower` a result of a state. The default is no change.
+    - `pack` and `unpack` turn a state into plain values and back, for stores. Give both or neither.
+    - `name` stands for the functions in a checkpoint, which only a monoid of the same name can restore.
+      Without a name, the names of their definitions and their code stand for them, and another version of
+      Python compiles other code.
+    - `field` is the field to read if elements are mappings.
+    - `grows` says that a state is as large as its elements, as a list is. The window then keeps few states.
+    - `commutes` says that the order of the arguments of `combine` does not matter.
+
+    Raises TypeError for an argument of a wrong type, and for `pack` without `unpack`.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> one = lambda word: frozenset([word])
@@ -128,15 +137,15 @@ def from_function(
 
 
 class FromUfunc(UfuncMonoid):
-    """What `from_ufunc` makes."""
+    """The class of the monoids of `from_ufunc`."""
 
     def __init__(
         self,
         ufunc: np.ufunc,
-        identity: Any,
+        identity: State,
         *fields: str,
-        lift: Callable[[Any], Any] | None = None,
-        lower: Callable[[Any], Any] | None = None,
+        lift: _Function | None = None,
+        lower: _Function | None = None,
         name: str | None = None,
     ) -> None:
         super().__init__(*fields)
@@ -157,7 +166,7 @@ class FromUfunc(UfuncMonoid):
             combine = SCALAR.get(ufunc) or functools.partial(call_ufunc, ufunc)
             self.combine = combine  # type: ignore[method-assign, assignment]
 
-    def check_row(self, row: Any) -> Any:
+    def check_row(self, row: Row) -> Row:
         row = super().check_row(row)
         if self._lift is not None:
             self._lift(row)
@@ -165,14 +174,14 @@ class FromUfunc(UfuncMonoid):
             raise TypeError(f"{self!r} takes whole numbers only, got {row!r}")
         return row
 
-    def lift_row(self, row: Any) -> Any:
+    def lift_row(self, row: Row) -> State:
         if self._lift is None:
             return row
         state = self._lift(row)
         state = state.item() if hasattr(state, "item") else state
         return int(state) if isinstance(state, bool) else state
 
-    def lower(self, state: Any) -> Any:
+    def lower(self, state: State) -> Result:
         state = super().lower(state)
         if self._lower is None:
             return state
@@ -192,7 +201,7 @@ class FromUfunc(UfuncMonoid):
             return inputs
         return (settled(np.array(self._lift(np.array(inputs[0])))),)
 
-    def lower_columns(self, states: Columns) -> Any:
+    def lower_columns(self, states: Columns) -> Results:
         column = super().lower_columns(states)
         return column if self._lower is None else self._lower(np.array(column))
 
@@ -202,19 +211,22 @@ class FromUfunc(UfuncMonoid):
 
 def from_ufunc(
     ufunc: np.ufunc,
-    identity: Any,
+    identity: State,
     *,
-    lift: Callable[[Any], Any] | None = None,
-    lower: Callable[[Any], Any] | None = None,
+    lift: _Function | None = None,
+    lower: _Function | None = None,
     field: str | None = None,
     name: str | None = None,
 ) -> FromUfunc:
-    """A monoid over numbers out of an associative ufunc, such as `np.maximum`, `np.gcd` or `np.logaddexp`.
+    """A monoid over numbers from an associative ufunc, such as `np.maximum`, `np.gcd` or `np.logaddexp`.
 
-    `identity` is the aggregate of nothing; None where the ufunc has no identity. `lift` and `lower` are
-    applied to a plain value and to a whole column, so write them with NumPy functions or arithmetic.
-    `field` names the element's field where elements are mappings. `name` stands for the functions in a
-    checkpoint, as with `from_function`; a ufunc of `np.frompyfunc` says nothing of what it does, so name it.
+    - `identity` is the aggregate of no elements, None if the ufunc has no identity.
+    - `lift` and `lower` get a plain value or a whole column, so write them with arithmetic or NumPy.
+    - `field` is the field to read if elements are mappings.
+    - `name` stands for the functions in a checkpoint, as in `from_function`. A ufunc of `np.frompyfunc`
+      tells nothing about its function, so give it a name.
+
+    Raises TypeError unless the ufunc has two inputs and one output. A batch costs a few calls of NumPy.
 
     >>> import numpy as np
     >>> from mta import AmortizedMTA, monoids, policies

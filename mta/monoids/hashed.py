@@ -1,19 +1,21 @@
-"""Elements hashed into the bits or the cells of a large int: a Bloom filter, and a count-min sketch.
+"""Sketches in one large int: a Bloom filter, whose bits are set by hashes, and a count-min sketch.
 
-Written by hand: sketches of Apache DataSketches cannot be subtracted from each other, and a package is not
-needed for an addition of two numbers.
+They are not from Apache DataSketches, whose sketches cannot be subtracted.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
+from mta.kinds import Packed, Row, State, Value
 from mta.monoids.values import ValueMonoid, canonical, digest
+from mta.options import check_between
 
 
 class Membership:
-    """A filter's answer: `value in membership` is never wrong when False, and seldom when True.
+    """The result of a BloomFilter: `value in membership` is never wrong if False, and seldom wrong if True.
+
+    A test of membership costs one hash. It raises TypeError for a value of another type than the elements'.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> window = AmortizedMTA(monoids.BloomFilter(), policies.CountWindow(2))
@@ -37,7 +39,7 @@ class Membership:
 
     @property
     def false_positive_rate(self) -> float:
-        """How often a value that was never seen is taken for one that was, as estimated from the bits set."""
+        """The probability that a value which is not in the window tests True, estimated from the bits set."""
         share: float = self._state.bit_count() / self._filter.bits
         return share**self._filter.hashes
 
@@ -55,9 +57,13 @@ class Membership:
 
 
 class BloomFilter(ValueMonoid):
-    """Which str, bytes, numbers or tuples of them have been seen, in `bits` bits; a state is an int of them.
+    """A set of elements as a filter of `bits` bits, of which each element sets `hashes`.
 
-    With n different elements and 4 hashes a filter of 16384 bits errs on one lookup in 450 at n = 1000.
+    Elements are str, bytes, numbers or tuples of them. With 1000 different elements, the default filter is
+    wrong for one lookup in 450. A state is an int of `bits` bits, so a combine costs time in `bits`.
+
+    Takes the name of the field to read, or none. Raises ValueError for bits or hashes below 1, and TypeError
+    for an element of another type.
 
     >>> from mta import AmortizedMTA, monoids
     >>> window = AmortizedMTA(monoids.BloomFilter("user"))
@@ -71,36 +77,33 @@ class BloomFilter(ValueMonoid):
 
     def __init__(self, *fields: str, bits: int = 16384, hashes: int = 4) -> None:
         super().__init__(*fields)
-        for name, value in (("bits", bits), ("hashes", hashes)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"BloomFilter({name}=...) is a whole number of at least 1, got {value!r}")
-        self.bits = bits
-        self.hashes = hashes
+        self.bits = check_between("BloomFilter", "bits", bits, 1)
+        self.hashes = check_between("BloomFilter", "hashes", hashes, 1)
 
-    def check_row(self, row: Any) -> Any:
+    def check_row(self, row: Row) -> Row:
         row = super().check_row(row)
         canonical(row, self)
         return row
 
-    def lift_row(self, row: Any) -> int:
+    def lift_row(self, row: Row) -> int:
         both = int.from_bytes(digest(row, self), "little")
-        place, step = both & (2**64 - 1), both >> 64 | 1
+        bit, step = both & (2**64 - 1), both >> 64 | 1
         mask = 0
         for _ in range(self.hashes):
-            mask |= 1 << place % self.bits
-            place += step
+            mask |= 1 << bit % self.bits
+            bit += step
         return mask
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         return older | younger
 
-    def lower(self, state: Any) -> Membership:
+    def lower(self, state: State) -> Membership:
         return Membership(self, state)
 
-    def pack(self, state: Any) -> bytes:
+    def pack(self, state: State) -> bytes:
         return int(state).to_bytes((state.bit_length() + 7) // 8, "little")
 
-    def unpack(self, packed: Any) -> int:
+    def unpack(self, packed: Packed) -> int:
         return _state(packed, self.bits, self)
 
     def fingerprint(self) -> str:
@@ -108,12 +111,14 @@ class BloomFilter(ValueMonoid):
         return f"BloomFilter({names}bits={self.bits}, hashes={self.hashes})"
 
 
-#: Bits of a cell: a window has fewer than 2^48 elements, so that no cell runs over into the next.
+#: Bits of a counter. A window has fewer than 2^48 elements, so no counter overflows into the next one.
 _CELL = 48
 
 
 class Frequencies:
-    """A count-min sketch's answer: `frequencies[value]` is never too low, and seldom much too high.
+    """The result of a CountMin: `frequencies[value]` is never too low, and seldom much too high.
+
+    A lookup costs one hash. It raises TypeError for a value of another type than the elements'.
 
     >>> from mta import AmortizedMTA, monoids
     >>> window = AmortizedMTA(monoids.CountMin())
@@ -131,7 +136,7 @@ class Frequencies:
         self._sketch = sketch
         self._state = state
 
-    def __getitem__(self, value: Any) -> int:
+    def __getitem__(self, value: Value) -> int:
         cells = self._sketch.cells(self._sketch.check_row(value))
         return min(self._cell(cell) for cell in cells)
 
@@ -140,12 +145,12 @@ class Frequencies:
 
     @property
     def total(self) -> int:
-        """How many elements there are, exactly."""
+        """The number of elements, exactly."""
         return sum(self._cell(cell) for cell in range(self._sketch.width))
 
     @property
     def error(self) -> float:
-        """By how much a count is too high at most, but for one value in e**depth."""
+        """The most by which a count is too high, except for one value in e**depth."""
         return math.e / self._sketch.width * self.total
 
     def __eq__(self, other: object) -> bool:
@@ -164,11 +169,14 @@ class Frequencies:
 
 
 class CountMin(ValueMonoid):
-    """How often each str, bytes, number or tuple of them occurs, about, in `depth` rows of `width` counters.
+    """Estimates how often each element occurs, in `depth` rows of `width` counters.
 
-    A count is never too low. It is too high by more than e / width of the number of elements for about one
-    value in e**depth: by more than 1.1 % for one in 55 with the defaults, whose states take 6 KB. A state is
-    an int, and what leaves can be subtracted from it.
+    Elements are str, bytes, numbers or tuples of them. A count is never too low. For about one value in
+    e**depth it is too high by more than e / width of the number of elements: with the defaults, for one
+    value in 55 by more than 1.1 %. A state is an int of 6 bytes a counter, 6 KB with the defaults.
+
+    Takes the name of the field to read, or none. Raises ValueError for a width or depth below 1 and for more
+    than 2**20 counters, and TypeError for an element of another type.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> window = AmortizedMTA(monoids.CountMin("user"), policies.CountWindow(3))
@@ -182,43 +190,40 @@ class CountMin(ValueMonoid):
 
     def __init__(self, *fields: str, width: int = 256, depth: int = 4) -> None:
         super().__init__(*fields)
-        for name, value in (("width", width), ("depth", depth)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"CountMin({name}=...) is a whole number of at least 1, got {value!r}")
+        self.width = check_between("CountMin", "width", width, 1)
+        self.depth = check_between("CountMin", "depth", depth, 1)
         if width * depth > 1 << 20:
             raise ValueError(
                 f"CountMin takes at most {1 << 20} counters of 6 bytes, got width={width} and depth={depth}"
             )
-        self.width = width
-        self.depth = depth
 
-    def check_row(self, row: Any) -> Any:
+    def check_row(self, row: Row) -> Row:
         row = super().check_row(row)
         canonical(row, self)
         return row
 
-    def cells(self, row: Any) -> list[int]:
+    def cells(self, row: Row) -> list[int]:
         """The counters of an element, one in each row."""
         both = int.from_bytes(digest(row, self), "little")
-        place, step = both & (2**64 - 1), both >> 64 | 1
-        return [at * self.width + (place + at * step) % self.width for at in range(self.depth)]
+        cell, step = both & (2**64 - 1), both >> 64 | 1
+        return [at * self.width + (cell + at * step) % self.width for at in range(self.depth)]
 
-    def lift_row(self, row: Any) -> int:
+    def lift_row(self, row: Row) -> int:
         return sum(1 << _CELL * cell for cell in self.cells(row))
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         return older + younger
 
-    def without(self, state: Any, older: Any) -> Any:
+    def without(self, state: State, older: State) -> State:
         return state - older
 
-    def lower(self, state: Any) -> Frequencies:
+    def lower(self, state: State) -> Frequencies:
         return Frequencies(self, state)
 
-    def pack(self, state: Any) -> bytes:
+    def pack(self, state: State) -> bytes:
         return int(state).to_bytes((state.bit_length() + 7) // 8, "little")
 
-    def unpack(self, packed: Any) -> int:
+    def unpack(self, packed: Packed) -> int:
         return _state(packed, _CELL * self.width * self.depth, self)
 
     def fingerprint(self) -> str:
@@ -226,9 +231,9 @@ class CountMin(ValueMonoid):
         return f"CountMin({names}width={self.width}, depth={self.depth})"
 
 
-def _state(packed: Any, bits: int, monoid: Any) -> int:
-    """An int of so many bits at most, as bytes."""
-    if not isinstance(packed, (bytes, bytearray)):  # of which Spark makes the latter
+def _state(packed: Packed, bits: int, monoid: object) -> int:
+    """The int in some bytes. Raises TypeError or ValueError unless it has at most `bits` bits."""
+    if not isinstance(packed, (bytes, bytearray)):  # Spark gives a bytearray
         raise TypeError(f"{monoid!r} has bytes as its state, got one of type {type(packed).__name__}")
     state = int.from_bytes(packed, "little")
     if state.bit_length() > bits:

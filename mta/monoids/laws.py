@@ -1,6 +1,6 @@
 """The laws of a monoid, as properties for Hypothesis.
 
-One line tests a monoid, a built-in one or one of yours:
+One line makes a test of a monoid:
 
     test_max = monoid_laws(Max(), st.floats(-1e6, 1e6))
 """
@@ -9,29 +9,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mta.kinds import Columns, Result, State, Value
 from mta.monoids.base import ColumnarMonoid, Monoid
-from mta.monoids.columns import Columns
 
-#: whether two states, or two results, are the same but for rounding
-Close: TypeAlias = Callable[[Any, Any], bool]
+#: whether two states, or two results, are equal except for rounding
+Close: TypeAlias = Callable[[State, State], bool]
 
-#: what stands for a result that `lower` refuses
-REFUSED: Any = object()
+#: stands for a result that `lower` refuses
+REFUSED: Result = object()
 
-#: long enough for odd lengths at each level of a scan
+#: The most elements of an example: enough for odd lengths at each level of a scan.
 LONGEST = 70
 
 
 def tolerant(relative: float = 1e-9, absolute: float = 1e-9) -> Close:
-    """Compares leaf by leaf: whole numbers, texts and sets exactly, numbers within a tolerance."""
+    """A comparison leaf by leaf: whole numbers, texts and sets exactly, floats within a tolerance."""
 
-    def close(a: Any, b: Any) -> bool:
+    def close(a: State, b: State) -> bool:
         if isinstance(a, Mapping):
             return isinstance(b, Mapping) and a.keys() == b.keys() and all(close(a[key], b[key]) for key in a)
         if isinstance(a, (list, tuple)):
@@ -50,8 +50,8 @@ def tolerant(relative: float = 1e-9, absolute: float = 1e-9) -> Close:
 exactly = tolerant(0.0, 0.0)
 
 
-def associative(monoid: Monoid, values: Sequence[Any], close: Close) -> None:
-    """Three adjacent runs combine to the same, whichever two go first."""
+def associative(monoid: Monoid, values: Sequence[Value], close: Close) -> None:
+    """Three adjacent states combine to the same state, in both orders of the two combines."""
     states = [monoid.lift(value) for value in values]
     third = (len(states) + 2) // 3
     older, middle, younger = (
@@ -64,8 +64,8 @@ def associative(monoid: Monoid, values: Sequence[Any], close: Close) -> None:
     _same(close, fold(monoid, states), left, monoid, "depends on how a run is split")
 
 
-def neutral_identity(monoid: Monoid, values: Sequence[Any], close: Close) -> None:
-    """Nothing before or behind a run leaves its aggregate as it is."""
+def neutral_identity(monoid: Monoid, values: Sequence[Value], close: Close) -> None:
+    """The identity before or after a state changes nothing."""
     state = fold(monoid, [monoid.lift(value) for value in values])
     identity = monoid.identity
     _same(close, monoid.combine(identity, state), state, monoid, "changes with its identity before it")
@@ -74,15 +74,15 @@ def neutral_identity(monoid: Monoid, values: Sequence[Any], close: Close) -> Non
     monoid.lower(identity)
 
 
-def rows_agree(monoid: Monoid, values: Sequence[Any], close: Close) -> None:
-    """Lifting what a window keeps of an element is lifting the element."""
+def rows_agree(monoid: Monoid, values: Sequence[Value], close: Close) -> None:
+    """The state of an element's row is the state of the element."""
     for value in values:
         row = monoid.row(value)
         _same(close, monoid.lift_row(row), monoid.lift(value), monoid, "lifts rows otherwise than elements")
 
 
-def packs(monoid: Monoid, values: Sequence[Any], close: Close) -> None:
-    """A state, and the identity, come back from bytes as they went."""
+def packs(monoid: Monoid, values: Sequence[Value], close: Close) -> None:
+    """A state and the identity are the same after pack, serialize, and back."""
     from mta.encoding.packing import pack, unpack
 
     states = [monoid.identity, fold(monoid, [monoid.lift(value) for value in values])]
@@ -99,8 +99,8 @@ def packs(monoid: Monoid, values: Sequence[Any], close: Close) -> None:
         )
 
 
-def columns_agree(monoid: Monoid, values: Sequence[Any], close: Close) -> None:
-    """Columns give what plain states give: lifted, combined, folded, scanned and lowered."""
+def columns_agree(monoid: Monoid, values: Sequence[Value], close: Close) -> None:
+    """Lift, combine, fold, scan and lower give the same in columns as for plain states."""
     if not isinstance(monoid, ColumnarMonoid):
         return
     from mta.core.states import layout_of
@@ -112,7 +112,7 @@ def columns_agree(monoid: Monoid, values: Sequence[Any], close: Close) -> None:
     rows = [monoid.row(value) for value in values]
     prefixes, suffixes = running(monoid, states), running(monoid, states, backwards=True)
 
-    def same(found: Columns, expected: list[Any], what: str) -> None:
+    def same(found: Columns, expected: list[State], what: str) -> None:
         _same(close, monoid.state_list(found), expected, monoid, f"has other {what} in columns")
 
     same(columns, states, "states")
@@ -155,8 +155,8 @@ def columns_agree(monoid: Monoid, values: Sequence[Any], close: Close) -> None:
     _same(close, whole, [REFUSED] if refused else results, monoid, "has other results in whole columns")
 
 
-#: what every monoid must pass; each takes the monoid, some elements, and a comparison
-LAWS: tuple[Callable[[Monoid, Sequence[Any], Close], None], ...] = (
+#: The laws that every monoid must pass. Each takes the monoid, some elements, and a comparison.
+LAWS: tuple[Callable[[Monoid, Sequence[Value], Close], None], ...] = (
     associative,
     neutral_identity,
     rows_agree,
@@ -166,28 +166,32 @@ LAWS: tuple[Callable[[Monoid, Sequence[Any], Close], None], ...] = (
 
 
 def monoid_laws(
-    monoid: Monoid, elements: st.SearchStrategy[Any], *, close: Close | None = None
+    monoid: Monoid, elements: st.SearchStrategy[Value], *, close: Close | None = None
 ) -> Callable[[], None]:
-    """A test function that checks all laws over runs of 1 to 70 elements."""
+    """A test function that checks all laws with lists of 1 to 70 elements.
+
+    `elements` is a strategy for elements of the monoid. `close` compares states and results; the default
+    allows a relative error of 1e-9. The test function raises AssertionError, with the law and the states.
+    """
     compare = close or tolerant()
 
     @settings(deadline=None, max_examples=60, report_multiple_bugs=False)
     @given(st.integers(1, LONGEST).flatmap(lambda size: st.lists(elements, min_size=size, max_size=size)))
-    def laws(values: list[Any]) -> None:
+    def laws(values: list[Value]) -> None:
         for law in LAWS:
             law(monoid, values, compare)
 
     return laws
 
 
-def fold(monoid: Monoid, states: Sequence[Any]) -> Any:
-    """The aggregate of states, one after the other; the identity of none."""
+def fold(monoid: Monoid, states: Sequence[State]) -> State:
+    """The aggregate of states, combined from left to right; the identity for no states."""
     return running(monoid, states)[-1] if states else monoid.identity
 
 
-def running(monoid: Monoid, states: Sequence[Any], *, backwards: bool = False) -> list[Any]:
+def running(monoid: Monoid, states: Sequence[State], *, backwards: bool = False) -> list[State]:
     """The aggregates of all prefixes, or of all suffixes."""
-    out: list[Any] = []
+    out: list[State] = []
     for state in reversed(states) if backwards else states:
         if not out:
             out.append(state)
@@ -196,14 +200,14 @@ def running(monoid: Monoid, states: Sequence[Any], *, backwards: bool = False) -
     return out[::-1] if backwards else out
 
 
-def _result(monoid: Monoid, state: Any) -> Any:
+def _result(monoid: Monoid, state: State) -> State:
     try:
         return monoid.lower(state)
     except OverflowError:
         return REFUSED
 
 
-def _column_results(monoid: ColumnarMonoid, columns: Columns) -> list[Any]:
+def _column_results(monoid: ColumnarMonoid, columns: Columns) -> list[Result]:
     try:
         results = monoid.lower_columns(columns)
     except OverflowError:
@@ -214,5 +218,5 @@ def _column_results(monoid: ColumnarMonoid, columns: Columns) -> list[Any]:
     return [dict(zip(results, row, strict=True)) for row in zip(*parts, strict=True)]
 
 
-def _same(close: Close, found: Any, expected: Any, monoid: Monoid, what: str) -> None:
+def _same(close: Close, found: State, expected: State, monoid: Monoid, what: str) -> None:
     assert close(found, expected), f"{monoid!r} {what}: {found!r} for {expected!r}"

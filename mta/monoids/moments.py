@@ -1,43 +1,43 @@
-"""Monoids that average: Mean, GeometricMean and the standard deviations."""
+"""Monoids of means: Mean, GeometricMean and the standard deviations. A combine costs constant time."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
+from mta.kinds import Array, Columns, Result, Results, Row, State
 from mta.monoids.base import LOST, ColumnarMonoid
-from mta.monoids.columns import Array, Columns, check_numbers, is_finite, numeric_column
+from mta.monoids.columns import check_numbers, is_finite, numeric_column
 from mta.monoids.ufuncs import Sum, quiet
 from mta.numbers.wide import ratios
 
 _SUM = Sum()
 
-#: the greatest number that `exp` makes a float of: a mean of logs may be rounded to one beyond
+#: the greatest number whose `exp` is a float: the rounded mean of logs may be greater
 _LARGEST_LOG = 709.782712893384
 
-#: What is left of a sum of squares after a subtraction is rounding, if it is less than this part of it.
+#: If less than this share of a sum of squares is left after a subtraction, it is rounding.
 _LEAST_LEFT = 1e-7
 
-#: The first whole numbers, to be shared: longer runs make their own.
+#: 1, 2, 3 …, shared by all columns that are not longer.
 _COUNTING = np.arange(1, (1 << 14) + 1)
 _COUNTING.flags.writeable = False
 _COUNTING_REAL = _COUNTING.astype(np.float64)
 
 
 def _ones(count: int) -> Array:
-    """A 1 for each element, which takes no memory."""
+    """A column of ones that takes no memory."""
     return np.broadcast_to(np.int64(1), count)
 
 
 def _counting(count: int) -> Array:
-    """1, 2, 3 … to be read only."""
+    """1, 2, 3 … as a column that must not be changed."""
     return _COUNTING[:count] if count <= len(_COUNTING) else np.arange(1, count + 1)
 
 
 def _running(counts: Array) -> Array:
-    """Running totals of counts, which are all 1 in a run of elements."""
+    """Running totals of counts. In states of single elements, all counts are 1."""
     if _all_ones(counts):
         return _counting(len(counts))
     return np.add.accumulate(counts)
@@ -52,7 +52,10 @@ def _all_ones(counts: Array) -> bool:
 
 
 class Mean(ColumnarMonoid):
-    """The arithmetic mean; NaN of nothing. A state is (count, sum), the sum of whole numbers is exact.
+    """The arithmetic mean; NaN for no elements. A state is (count, sum); a sum of whole numbers is exact.
+
+    Takes the name of the field to read, or none. TypeError, ValueError or OverflowError for an element that
+    is no number of 64 bits.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> AmortizedMTA(monoids.Mean(), policies.CountWindow(2)).slide([3, 1, 4]).tolist()
@@ -63,18 +66,18 @@ class Mean(ColumnarMonoid):
     width = 2
     commutes = invertible = True
 
-    def lift_row(self, row: Any) -> Any:
+    def lift_row(self, row: Row) -> State:
         return (1, row)
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         return (older[0] + younger[0], older[1] + younger[1])
 
-    def without(self, state: Any, older: Any) -> Any:
+    def without(self, state: State, older: State) -> State:
         if not is_finite(state[1]):
             return LOST
         return (state[0] - older[0], state[1] - older[1])
 
-    def lower(self, state: Any) -> Any:
+    def lower(self, state: State) -> Result:
         count, total = state
         return total / count if count else math.nan
 
@@ -89,7 +92,7 @@ class Mean(ColumnarMonoid):
         if (states[0] < 1).any():
             raise ValueError(f"{self!r} has no states of less than one number")
 
-    def lower_columns(self, states: Columns) -> Any:
+    def lower_columns(self, states: Columns) -> Results:
         counts, totals = states
         with quiet():
             return ratios(totals, counts)
@@ -105,7 +108,9 @@ class Mean(ColumnarMonoid):
 
 
 class GeometricMean(Mean):
-    """The geometric mean of numbers of at least 0; NaN of nothing. A state is (count, sum of logs).
+    """The geometric mean; NaN for no elements. A state is (count, sum of logs).
+
+    Takes the name of the field to read, or none. The errors of Mean, and ValueError for a number below 0.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> AmortizedMTA(monoids.GeometricMean(), policies.CountWindow(2)).slide([0, 2, 8]).round(9).tolist()
@@ -114,8 +119,8 @@ class GeometricMean(Mean):
 
     identity = (0, 0.0)
 
-    def check_row(self, row: Any) -> Any:
-        if type(row) is float and row >= 0:  # what mostly comes
+    def check_row(self, row: Row) -> Row:
+        if type(row) is float and row >= 0:  # the common case
             return row
         row = super().check_row(row)
         if row < 0:
@@ -129,10 +134,10 @@ class GeometricMean(Mean):
             raise ValueError(f"{self!r} takes no negative numbers, got {column.tolist()[row]!r} in row {row}")
         return (column,)
 
-    def lift_row(self, row: Any) -> Any:
+    def lift_row(self, row: Row) -> State:
         return (1, math.log(row) if row else -math.inf)
 
-    def lower(self, state: Any) -> Any:
+    def lower(self, state: State) -> Result:
         count, logs = state
         if not count:
             return math.nan
@@ -142,30 +147,30 @@ class GeometricMean(Mean):
         with quiet():
             return (_ones(len(inputs[0])), np.log(inputs[0].astype(np.float64, copy=False)))
 
-    def lower_columns(self, states: Columns) -> Any:
+    def lower_columns(self, states: Columns) -> Results:
         with quiet():
             logs = states[1] / states[0]
             return np.exp(np.where(states[1] == math.inf, logs, np.minimum(logs, _LARGEST_LOG)))
 
 
 class _StdDev(ColumnarMonoid):
-    """A state is (count, mean, sum of squared differences from the mean), combined as by Chan et al.
+    """A state is (count, mean, sum of squared differences from the mean), with the combine of Chan et al.
 
-    Infinity differs from itself by NaN, so one infinite element makes the result NaN, in any order.
+    Infinity minus infinity is NaN, so one infinite element makes the result NaN, at any position.
     """
 
     identity = (0, 0.0, 0.0)
     width = 3
     commutes = invertible = True
 
-    #: what is taken off the count before the sum of squares is divided by it
+    #: subtracted from the count that the sum of squares is divided by
     freedom: int
 
-    def lift_row(self, row: Any) -> Any:
+    def lift_row(self, row: Row) -> State:
         value = float(row)
         return (1, value, value - value)
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         n, mean, squares = older
         m, other, more = younger
         if not m:
@@ -177,7 +182,7 @@ class _StdDev(ColumnarMonoid):
         shift = delta * (m / total)
         return (total, mean + shift, squares + more + delta * shift * n)
 
-    def without(self, state: Any, older: Any) -> Any:
+    def without(self, state: State, older: State) -> State:
         total, mean, squares = state
         m, other, more = older
         n = total - m
@@ -191,7 +196,7 @@ class _StdDev(ColumnarMonoid):
             return LOST
         return (n, mean - delta * m / n, left)
 
-    def lower(self, state: Any) -> Any:
+    def lower(self, state: State) -> Result:
         count, _, squares = state
         if count <= self.freedom:
             return math.nan
@@ -222,9 +227,9 @@ class _StdDev(ColumnarMonoid):
     def check_states(self, states: Columns) -> None:
         check_numbers(states, self)
         if (states[0] < 1).any() or (states[2] < 0).any():
-            raise ValueError(f"{self!r} has no states of less than nothing")
+            raise ValueError(f"{self!r} has no states with a negative sum of squares or a count below 1")
 
-    def lower_columns(self, states: Columns) -> Any:
+    def lower_columns(self, states: Columns) -> Results:
         with quiet():
             out = states[2] / (states[0] - self.freedom)
             return np.sqrt(out, out=out)
@@ -255,10 +260,11 @@ class _StdDev(ColumnarMonoid):
 
 
 def _scan_elements(states: Columns) -> Columns | None:
-    """Running states of single elements, in a few passes; None where these are none, or are not finite.
+    """The aggregates of all prefixes of states of single elements, in a few passes.
 
-    All is relative to the first element. It is in every prefix, so the squared difference between it and
-    the mean is at most j times the sum of squares of the j elements: the subtraction loses little.
+    None for states of several elements, and if a result is not finite. All numbers are relative to the first
+    element. It is in every prefix, so its squared difference from the mean is at most j times the sum of
+    squares of the j elements: the subtraction loses few digits.
     """
     counts, values, _ = states
     if not _all_ones(counts) or not len(values):
@@ -279,7 +285,9 @@ def _scan_elements(states: Columns) -> Columns | None:
 
 
 class SampleStdDev(_StdDev):
-    """The standard deviation of a sample (n - 1); NaN of fewer than two elements.
+    """The standard deviation of a sample (n - 1); NaN for fewer than two elements.
+
+    Takes the name of the field to read, or none. The errors of Mean.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> AmortizedMTA(monoids.SampleStdDev(), policies.CountWindow(3)).slide([3, 1, 5, 9]).tolist()
@@ -290,7 +298,9 @@ class SampleStdDev(_StdDev):
 
 
 class PopulationStdDev(_StdDev):
-    """The standard deviation of a population (n); NaN of nothing.
+    """The standard deviation of a population (n); NaN for no elements.
+
+    Takes the name of the field to read, or none. The errors of Mean.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> AmortizedMTA(monoids.PopulationStdDev(), policies.CountWindow(2)).slide([3, 1, 9]).tolist()

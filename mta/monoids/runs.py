@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from mta.kinds import Packed, Row, State, Value
 from mta.monoids.base import Monoid, required
 from mta.monoids.columns import number
 
 
 class LongestRun(NamedTuple):
-    """Where a run starts and ends, the interval between, and its number of elements; None for no run.
+    """The start and the end of a run, the interval between them, and its number of elements.
+
+    All but the count are None if there is no run.
 
     >>> from mta.monoids import LongestRun
     >>> LongestRun(start=10, end=30, interval=20, count=3).count
@@ -22,23 +25,29 @@ class LongestRun(NamedTuple):
     count: int  # type: ignore[assignment]
 
 
-#: whole numbers are from -2^63 to 2^63 - 1
 _WORD = 2**63
 
 _tuple = tuple.__new__
 
+_Number: TypeAlias = int | float | None
+
 #: (n, first value, last value, length of the run at the head, length of the run at the tail,
-#:  length of the longest run, its position, and four times, None where elements have none:
-#:  end of the run at the head, start of the run at the tail, start and end of the longest run)
-RunState: TypeAlias = tuple[int, Any, Any, int, int, int, int, Any, Any, Any, Any]
+#:  length of the longest run, its position, and four times, all None if the elements have no times:
+#:  end of the run at the head, start of the run at the tail, start and end of the longest run).
+#: All is None or 0 for no elements.
+RunState: TypeAlias = tuple[int, _Number, _Number, int, int, int, int, _Number, _Number, _Number, _Number]
 
 
 class LongestIncreasingRun(Monoid):
-    """The longest contiguous run of strictly increasing numbers, the oldest where several tie.
+    """The longest run of consecutive numbers that increase, the oldest one if several tie.
 
-    An element is a number, or a pair (time, number); with fields it is a mapping, as for
-    `LongestIncreasingRun("value")` or `LongestIncreasingRun("value", time="ts")`. With times a run starts
-    and ends at times, without at positions, counted from the first element of the window.
+    An element is a number or a pair (time, number), or with field names a mapping:
+    `LongestIncreasingRun("value")` or `LongestIncreasingRun("value", time="ts")`. The result is a LongestRun.
+    Its start and end are times if elements have times, and otherwise positions, counted from the first
+    element of the window. A combine costs constant time.
+
+    Raises TypeError for a time field without a value field, for an element that is no number, and for
+    elements with and without times in one window.
 
     >>> from mta import AmortizedMTA, monoids
     >>> window = AmortizedMTA(monoids.LongestIncreasingRun("load", time="ts"))
@@ -58,33 +67,33 @@ class LongestIncreasingRun(Monoid):
                 raise TypeError(f"LongestIncreasingRun takes field names, got {name!r}")
         self.fields = tuple(name for name in (value, time) if name is not None)
 
-    def row(self, value: Any) -> Any:
+    def row(self, value: Value) -> Row:
         if self.fields:  # a window of plain elements calls check_row itself
             inputs = [required(value, field, self) for field in self.fields]
             value = (inputs[1], inputs[0]) if len(inputs) == 2 else inputs[0]
         return self.check_row(value)
 
-    def check_row(self, row: Any) -> Any:
+    def check_row(self, row: Row) -> Row:
         if type(row) is tuple and len(row) == 2:
             time, value = row
             if type(value) is float and value == value and type(time) is int and -_WORD <= time < _WORD:
-                return row  # what mostly comes
+                return row  # the common case
         if not isinstance(row, (tuple, list)):
             return number(row, self)
         if len(row) != 2:
             raise TypeError(f"{self!r} takes a number or a pair (time, number), got {row!r}")
         return (number(row[0], self), number(row[1], self))
 
-    def lift(self, value: Any) -> RunState:
+    def lift(self, value: Value) -> RunState:
         return self.lift_row(self.row(value))
 
-    def lift_row(self, row: Any) -> RunState:
+    def lift_row(self, row: Row) -> RunState:
         if type(row) is tuple or isinstance(row, (tuple, list)):
             time, value = row
             return (1, value, value, 1, 1, 1, 0, time, time, time, time)
         return (1, row, row, 1, 1, 1, 0, None, None, None, None)
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         if not older[0]:
             return younger
         if not younger[0]:
@@ -104,16 +113,16 @@ class LongestIncreasingRun(Monoid):
             best, at, start, end = best_b, n + at_b, start_b, end_b
         return (n + m, first, last, head, tail_b, best, at, head_end, tail_start_b, start, end)
 
-    def lower(self, state: Any) -> LongestRun:
+    def lower(self, state: State) -> LongestRun:
         count, at, start, end = state[5], state[6], state[9], state[10]
         if not count:
             return LongestRun(None, None, None, 0)
         if start is None:
             start, end = at, at + count - 1
-        # without the call of `LongestRun`, which would take as long as a combine
+        # a call of `LongestRun` would take as long as a combine
         return _tuple(LongestRun, (start, end, end - start, count))
 
-    def unpack(self, packed: Any) -> RunState:
+    def unpack(self, packed: Packed) -> RunState:
         n, first, last, head, tail, best, at, *times = state = tuple(packed)
         if len(times) != 4 or any(type(count) is not int for count in (n, head, tail, best, at)):
             raise TypeError(f"{self!r} has no such state: {packed!r}")
@@ -129,6 +138,6 @@ class LongestIncreasingRun(Monoid):
         return f"LongestIncreasingRun({', '.join(names)})"
 
     @staticmethod
-    def starts_after(total: Any, old: Any) -> bool:
-        """Whether the longest run of `total` begins after the end of its prefix `old`."""
+    def starts_after(total: RunState, old: RunState) -> bool:
+        """Whether the longest run of `total` starts after the end of its prefix `old`."""
         return bool(total[0] and total[6] >= old[0])

@@ -1,7 +1,7 @@
 """Approximate aggregates on Apache DataSketches: DistinctCount, Quantiles and HeavyHitters.
 
-They need the package `datasketches`, which is imported when the first of them is made. A state is a sketch,
-which combining copies and never changes, or None for nothing.
+They need the package `datasketches`, which is imported with the first sketch; ImportError if it is missing.
+A state is a sketch, or None for no elements. A combine copies a sketch, in time linear in its size.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from typing import Any
 
 import msgpack
 
+from mta.kinds import Packed, Row, State, Value
 from mta.monoids.columns import number
 from mta.monoids.values import ValueMonoid, canonical, digest
+from mta.options import check_between, is_number
 
 
 @functools.cache
@@ -31,6 +33,8 @@ def _library() -> Any:
 
 
 class Sketch(ValueMonoid):
+    """A monoid whose states are sketches of DataSketches."""
+
     identity = None
     commutes = True
 
@@ -38,23 +42,23 @@ class Sketch(ValueMonoid):
         super().__init__(*fields)
         _library()
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         if older is None or younger is None:
             return younger if older is None else older
         return self.merge(older, younger)
 
-    def merge(self, older: Any, younger: Any) -> Any:
+    def merge(self, older: State, younger: State) -> State:
         merged = copy.copy(older)
         merged.merge(younger)
         return merged
 
-    def pack(self, state: Any) -> bytes | None:
+    def pack(self, state: State) -> bytes | None:
         return None if state is None else self.to_bytes(state)
 
-    def unpack(self, packed: Any) -> Any:
+    def unpack(self, packed: Packed) -> State:
         try:
             return None if packed is None else self.from_bytes(packed)
-        except MemoryError:  # a sketch is small, and bytes that are none may ask for any room
+        except MemoryError:  # damaged bytes may ask for any amount of memory; a sketch is small
             raise ValueError(f"bytes that are no sketch of {self!r}") from None
 
     def fingerprint(self) -> str:
@@ -65,17 +69,20 @@ class Sketch(ValueMonoid):
     def parameters(self) -> str: ...
 
     @abstractmethod
-    def to_bytes(self, sketch: Any) -> bytes: ...
+    def to_bytes(self, sketch: State) -> bytes: ...
 
     @abstractmethod
-    def from_bytes(self, data: bytes) -> Any: ...
+    def from_bytes(self, data: bytes) -> State: ...
 
 
 class DistinctCount(Sketch):
-    """How many different elements there are, about: str, bytes, numbers or tuples of them.
+    """Estimates the number of different elements, which are str, bytes, numbers or tuples of them.
 
-    A CPC sketch with 2**lg_k rows: 12, the default, errs by about 1 %. Its estimate depends on the elements
-    alone and not on how a window was cut into parts.
+    A CPC sketch with 2**lg_k rows; with the default of 12 the error is about 1 %. The estimate depends only
+    on the elements, not on the order of combines.
+
+    Takes the name of the field to read, or none. Raises ValueError for a lg_k that is not from 4 to 26, and
+    TypeError for an element of another type.
 
     >>> from mta import AmortizedMTA, monoids
     >>> window = AmortizedMTA(monoids.DistinctCount())
@@ -86,42 +93,45 @@ class DistinctCount(Sketch):
 
     def __init__(self, *fields: str, lg_k: int = 12) -> None:
         super().__init__(*fields)
-        self.lg_k = _whole("DistinctCount", "lg_k", lg_k, 4, 26)
+        self.lg_k = check_between("DistinctCount", "lg_k", lg_k, 4, 26)
 
-    def check_row(self, row: Any) -> Any:
+    def check_row(self, row: Row) -> Row:
         row = super().check_row(row)
         canonical(row, self)
         return row
 
-    def lift_row(self, row: Any) -> Any:
+    def lift_row(self, row: Row) -> State:
         sketch = _library().cpc_sketch(self.lg_k)
         sketch.update(int.from_bytes(digest(row, self)[:8], "little", signed=True))
         return sketch
 
-    def merge(self, older: Any, younger: Any) -> Any:
+    def merge(self, older: State, younger: State) -> State:
         union = _library().cpc_union(self.lg_k)
         union.update(older)
         union.update(younger)
         return union.get_result()
 
-    def lower(self, state: Any) -> float:
+    def lower(self, state: State) -> float:
         return 0.0 if state is None else float(state.get_estimate())
 
     def parameters(self) -> str:
         return f"lg_k={self.lg_k}"
 
-    def to_bytes(self, sketch: Any) -> bytes:
+    def to_bytes(self, sketch: State) -> bytes:
         return bytes(sketch.serialize())
 
-    def from_bytes(self, data: bytes) -> Any:
+    def from_bytes(self, data: bytes) -> State:
         return _library().cpc_sketch.deserialize(data)
 
 
 class Quantiles(Sketch):
-    """The values below which given shares of the numbers lie, about, as {share: value}; NaN of nothing.
+    """Estimates quantiles, as {share: value below which this share of the numbers lies}; NaN for no elements.
 
-    A KLL sketch: with k = 200, the default, the rank of a value is within 1.7 % in 99 of 100 cases, and
-    exact for small windows.
+    A KLL sketch. With the default of k = 200 the rank of a value is within 1.7 % in 99 of 100 cases; it is
+    exact for small windows. `q` is one share or several.
+
+    Takes the name of the field to read, or none. Raises ValueError for a share that is not from 0 to 1, for
+    no shares, and for a k that is not from 8 to 65535; TypeError for an element that is no number.
 
     >>> from mta import AmortizedMTA, monoids
     >>> window = AmortizedMTA(monoids.Quantiles(q=[0.5, 0.9]))
@@ -134,22 +144,22 @@ class Quantiles(Sketch):
         super().__init__(*fields)
         shares = (q,) if isinstance(q, (int, float)) else tuple(q)
         for share in shares:
-            if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1:
+            if not is_number(share) or not 0 <= share <= 1:
                 raise ValueError(f"Quantiles(q=...) takes shares from 0 to 1, got {share!r}")
         if not shares:
             raise ValueError("Quantiles(q=...) takes at least one share, got none")
         self.q = tuple(map(float, shares))
-        self.k = _whole("Quantiles", "k", k, 8, 65535)
+        self.k = check_between("Quantiles", "k", k, 8, 65535)
 
-    def check_row(self, row: Any) -> Any:
+    def check_row(self, row: Row) -> Row:
         return number(row, self)
 
-    def lift_row(self, row: Any) -> Any:
+    def lift_row(self, row: Row) -> State:
         sketch = _library().kll_doubles_sketch(self.k)
         sketch.update(float(row))
         return sketch
 
-    def lower(self, state: Any) -> dict[float, float]:
+    def lower(self, state: State) -> dict[float, float]:
         if state is None:
             return dict.fromkeys(self.q, math.nan)
         values = state.get_quantiles(list(self.q), True)
@@ -158,19 +168,21 @@ class Quantiles(Sketch):
     def parameters(self) -> str:
         return f"q={self.q}, k={self.k}"
 
-    def to_bytes(self, sketch: Any) -> bytes:
+    def to_bytes(self, sketch: State) -> bytes:
         return bytes(sketch.serialize())
 
-    def from_bytes(self, data: bytes) -> Any:
+    def from_bytes(self, data: bytes) -> State:
         return _library().kll_doubles_sketch.deserialize(data)
 
 
 class HeavyHitters(Sketch):
-    """The most frequent elements and how often they occur, about, as a list of (element, estimate).
+    """Estimates the `top` most frequent elements, as a list of (element, count), the most frequent first.
 
-    At most `top` of them, the most frequent first. Counts are exact up to 0.75 · 2**lg_size different
-    elements; beyond that an estimate is too high by at most 3.5 / 2**lg_size of the length of the window.
-    Elements are str, bytes or 64-bit numbers.
+    Elements are str, bytes or 64-bit numbers. Counts are exact up to 0.75 · 2**lg_size different elements.
+    With more, a count is too high by at most 3.5 / 2**lg_size of the length of the window.
+
+    Takes the name of the field to read, or none. Raises ValueError for a `top` below 1 and for a lg_size that
+    is not from 3 to 26, and TypeError for an element of another type.
 
     >>> from mta import AmortizedMTA, monoids
     >>> window = AmortizedMTA(monoids.HeavyHitters(top=2))
@@ -181,10 +193,10 @@ class HeavyHitters(Sketch):
 
     def __init__(self, *fields: str, top: int = 10, lg_size: int = 10) -> None:
         super().__init__(*fields)
-        self.top = _whole("HeavyHitters", "top", top, 1, 2**31)
-        self.lg_size = _whole("HeavyHitters", "lg_size", lg_size, 3, 26)
+        self.top = check_between("HeavyHitters", "top", top, 1, 2**31)
+        self.lg_size = check_between("HeavyHitters", "lg_size", lg_size, 3, 26)
 
-    def check_row(self, row: Any) -> Any:
+    def check_row(self, row: Row) -> Row:
         row = super().check_row(row)
         if isinstance(row, (str, bytes)):
             return row
@@ -192,12 +204,12 @@ class HeavyHitters(Sketch):
             return number(row, self)
         raise TypeError(f"{self!r} takes str, bytes, int or float, got {row!r} of type {type(row).__name__}")
 
-    def lift_row(self, row: Any) -> Any:
+    def lift_row(self, row: Row) -> State:
         sketch = _library().frequent_items_sketch(self.lg_size)
         sketch.update(row)
         return sketch
 
-    def lower(self, state: Any) -> list[tuple[Any, int]]:
+    def lower(self, state: State) -> list[tuple[Value, int]]:
         if state is None:
             return []
         found = state.get_frequent_items(_library().NO_FALSE_NEGATIVES)
@@ -207,33 +219,27 @@ class HeavyHitters(Sketch):
     def parameters(self) -> str:
         return f"top={self.top}, lg_size={self.lg_size}"
 
-    def to_bytes(self, sketch: Any) -> bytes:
+    def to_bytes(self, sketch: State) -> bytes:
         return bytes(sketch.serialize(_item_codec()))
 
-    def from_bytes(self, data: bytes) -> Any:
+    def from_bytes(self, data: bytes) -> State:
         return _library().frequent_items_sketch.deserialize(data, _item_codec())
 
 
 @functools.cache
 def _item_codec() -> Any:
-    """How the items of a sketch become bytes: four bytes of length, then msgpack."""
+    """Serializes the items of a sketch: four bytes of length, then msgpack."""
 
     class Codec(_library().PyObjectSerDe):  # type: ignore[misc]
-        def get_size(self, item: Any) -> int:
+        def get_size(self, item: Value) -> int:
             return len(self.to_bytes(item))
 
-        def to_bytes(self, item: Any) -> bytes:
+        def to_bytes(self, item: Value) -> bytes:
             data: bytes = msgpack.packb(item)
             return len(data).to_bytes(4, "little") + data
 
-        def from_bytes(self, data: bytes, offset: int) -> tuple[Any, int]:
+        def from_bytes(self, data: bytes, offset: int) -> tuple[Value, int]:
             size = int.from_bytes(data[offset : offset + 4], "little")
             return msgpack.unpackb(data[offset + 4 : offset + 4 + size]), size + 4
 
     return Codec()
-
-
-def _whole(owner: str, name: str, value: Any, least: int, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise ValueError(f"{owner}({name}=...) is a whole number from {least} to {most}, got {value!r}")
-    return value

@@ -1,4 +1,7 @@
-"""Monoids that are a NumPy ufunc: Count, Sum, Product, Min, Max, and `from_ufunc` for any other."""
+"""Monoids of a NumPy ufunc: Count, Sum, Product, Min and Max; `from_ufunc` makes others.
+
+A combine costs constant time, and a batch a few calls of NumPy.
+"""
 
 from __future__ import annotations
 
@@ -6,56 +9,56 @@ import functools
 import math
 import operator
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from mta.kinds import Array, Columns, Result, Results, Row, State, Value
 from mta.monoids.base import LOST, ColumnarMonoid
-from mta.monoids.columns import Array, Columns, alike, check_numbers, column_of, is_finite
+from mta.monoids.columns import alike, check_numbers, column_of, is_finite
 from mta.numbers.wide import added, as_objects, is_wide, narrowed, plain_list, running, total
 
 _WORD = 2**63
 
-#: whole numbers are exact as far as a float reaches; a product beyond that stays there, until times 0
+#: Whole numbers are exact up to the range of floats. A product beyond it stays at this limit.
 _LARGEST = 2**1024
 
 
 def quiet() -> np.errstate:
-    """Floats behave as Python's do: beyond their range is infinity, and infinity less infinity is NaN."""
+    """No warnings: a float beyond its range is infinity, and infinity minus infinity is NaN, as in Python."""
     return np.errstate(all="ignore")
 
 
-def _times(older: Any, younger: Any) -> Any:
+def _times(older: State, younger: State) -> State:
     if type(older) is not type(younger):
         return _as_float(older) * _as_float(younger)
     return _clamped(older * younger)
 
 
-def _lcm(older: Any, younger: Any) -> Any:
+def _lcm(older: State, younger: State) -> State:
     return _clamped(math.lcm(older, younger))
 
 
-def _clamped(value: Any) -> Any:
+def _clamped(value: Value) -> State:
     if type(value) is int and not -_LARGEST < value < _LARGEST:
         return _LARGEST if value > 0 else -_LARGEST
     return value
 
 
-def _as_float(value: Any) -> float:
+def _as_float(value: Value) -> float:
     try:
         return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf
 
 
-def call_ufunc(ufunc: np.ufunc, older: Any, younger: Any) -> Any:
+def call_ufunc(ufunc: np.ufunc, older: State, younger: State) -> State:
     result = ufunc(older, younger)
     result = result.item() if isinstance(result, np.generic) else result
     return int(result) if isinstance(result, bool) else result
 
 
-#: the same operation on plain numbers, without NumPy's price for a single value
-SCALAR: dict[np.ufunc, Callable[[Any, Any], Any]] = {
+#: the same operation on plain numbers, faster than a ufunc for a single value
+SCALAR: dict[np.ufunc, Callable[[State, State], State]] = {
     np.add: operator.add,
     np.multiply: _times,
     np.maximum: max,
@@ -83,7 +86,7 @@ def _product_fits(column: Array) -> bool:
     return float(np.log2(factors).sum()) < 62.9
 
 
-#: for what can leave 64 bits: a bound of two magnitudes, and whether a whole run stays inside
+#: for ufuncs whose results can leave 64 bits: a bound from two magnitudes, and whether a fold stays inside
 _GROWTH: dict[np.ufunc, tuple[Callable[[int, int], int], Callable[[Array], bool]]] = {
     np.add: (operator.add, _sum_fits),
     np.multiply: (operator.mul, _product_fits),
@@ -94,24 +97,25 @@ _GROWTH: dict[np.ufunc, tuple[Callable[[int, int], int], Callable[[Array], bool]
 class UfuncMonoid(ColumnarMonoid):
     """An associative binary ufunc over numbers; scans and folds are its `accumulate` and `reduce`.
 
-    Whole numbers never wrap: where a bound does not rule it out, sums are in two words and others in Python
-    ints, and a state may exceed 64 bits. Only a result that does is refused, by `lower`.
+    Whole numbers never wrap around. If a bound does not exclude that, sums are computed in two words and
+    other results in Python's ints, so a state may exceed 64 bits. `lower` raises OverflowError if a result
+    exceeds 64 bits.
     """
 
     ufunc: np.ufunc
     commutes = True
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         if older is None or younger is None:
             return younger if older is None else older
         return self.combine_values(older, younger)
 
-    def combine_values(self, older: Any, younger: Any) -> Any:
-        """`combine`, of two states of something."""
+    def combine_values(self, older: State, younger: State) -> State:
+        """`combine`, for two states that are not None."""
         scalar = SCALAR.get(self.ufunc)
         return scalar(older, younger) if scalar else call_ufunc(self.ufunc, older, younger)
 
-    def lower(self, state: Any) -> Any:
+    def lower(self, state: State) -> Result:
         if type(state) is int and not -_WORD <= state < _WORD:
             raise OverflowError(self._beyond(state, ""))
         return state
@@ -123,7 +127,7 @@ class UfuncMonoid(ColumnarMonoid):
     def lift_columns(self, inputs: Columns) -> Columns:
         return inputs
 
-    def lower_columns(self, states: Columns) -> Any:
+    def lower_columns(self, states: Columns) -> Results:
         (column,) = states
         if is_wide(column):
             column = narrowed(column)
@@ -154,7 +158,7 @@ class UfuncMonoid(ColumnarMonoid):
             return (settled(self._exact().accumulate(as_objects(column), dtype=object)),)
 
     def suffix_columns(self, states: Columns) -> Columns:
-        # The flipped scan gets younger before older, which only matters to an operator that does not commute.
+        # The flipped scan swaps older and younger, so the operator has to commute.
         if not self.commutes:
             return super().suffix_columns(states)
         return (self.prefix_columns((states[0][::-1],))[0][::-1],)
@@ -201,7 +205,7 @@ class UfuncMonoid(ColumnarMonoid):
 
 
 def settled(column: Array) -> Array:
-    """The column as int64, float64, or objects that are not all of one of the two."""
+    """The column as int64 or float64, or as objects if neither holds all entries."""
     kind = column.dtype.kind
     if kind == "O":
         return column_of(column.tolist())
@@ -209,9 +213,10 @@ def settled(column: Array) -> Array:
 
 
 class Count(UfuncMonoid):
-    """How many elements there are, whatever they are.
+    """The number of elements, of any type.
 
-    `Count("x")` is SQL's COUNT(x) to whoever knows nulls, as `rolling` does; a window has none to leave out.
+    Takes the name of a field, or none. In `rolling`, `Count("x")` does not count the nulls of x, as SQL's
+    COUNT(x) does not. A window has no nulls.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> AmortizedMTA(monoids.Count(), policies.TimeWindow(10)).slide(["a", "b", "c"], [0, 9, 11]).tolist()
@@ -224,16 +229,16 @@ class Count(UfuncMonoid):
 
     combine = staticmethod(operator.add)  # type: ignore[assignment]
 
-    def without(self, state: Any, older: Any) -> Any:
+    def without(self, state: State, older: State) -> State:
         return state - older
 
-    def check_row(self, row: Any) -> Any:  # noqa: ARG002
+    def check_row(self, row: Row) -> Row:  # noqa: ARG002
         return 1
 
     def check_columns(self, inputs: Columns) -> Columns:
         return (np.ones(len(inputs[0]), dtype=np.int64),)
 
-    def lift_row(self, row: Any) -> Any:  # noqa: ARG002
+    def lift_row(self, row: Row) -> State:  # noqa: ARG002
         return 1
 
     def lift_columns(self, inputs: Columns) -> Columns:
@@ -241,7 +246,10 @@ class Count(UfuncMonoid):
 
 
 class Sum(UfuncMonoid):
-    """The sum; of whole numbers it is exact.
+    """The sum; exact for whole numbers. OverflowError for a result beyond 64 bits.
+
+    Takes the name of the field to read, or none. TypeError, ValueError or OverflowError for an element that
+    is no number of 64 bits.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> AmortizedMTA(monoids.Sum(), policies.CountWindow(2)).slide([3, 1, 4, 1.5]).tolist()
@@ -254,12 +262,14 @@ class Sum(UfuncMonoid):
 
     combine = staticmethod(operator.add)  # type: ignore[assignment]
 
-    def without(self, state: Any, older: Any) -> Any:
+    def without(self, state: State, older: State) -> State:
         return state - older if is_finite(state) else LOST
 
 
 class Product(UfuncMonoid):
-    """The product; of whole numbers it is exact.
+    """The product; exact for whole numbers. OverflowError for a result beyond 64 bits.
+
+    Takes the name of the field to read, or none. The errors of Sum.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> AmortizedMTA(monoids.Product(), policies.CountWindow(2)).slide([3, 2, 0, 7]).tolist()
@@ -269,12 +279,14 @@ class Product(UfuncMonoid):
     ufunc = np.multiply
     identity = 1
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         return _times(older, younger)
 
 
 class Min(UfuncMonoid):
-    """The least element; None of nothing.
+    """The least number; None for no elements.
+
+    Takes the name of the field to read, or none. The errors of Sum.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> AmortizedMTA(monoids.Min(), policies.CountWindow(2)).slide([3, 1, 4, 5]).tolist()
@@ -283,16 +295,18 @@ class Min(UfuncMonoid):
 
     ufunc = np.minimum
 
-    lower = ColumnarMonoid.lower  # an element, which fits in 64 bits
+    lower = ColumnarMonoid.lower  # a result is an element, so it fits in 64 bits
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         if older is None or younger is None:
             return younger if older is None else older
         return younger if younger < older else older
 
 
 class Max(UfuncMonoid):
-    """The greatest element; None of nothing.
+    """The greatest number; None for no elements.
+
+    Takes the name of the field to read, or none. The errors of Sum.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> AmortizedMTA(monoids.Max("temp"), policies.CountWindow(2)).slide({"temp": [3, 1, 4, 1]}).tolist()
@@ -301,9 +315,9 @@ class Max(UfuncMonoid):
 
     ufunc = np.maximum
 
-    lower = ColumnarMonoid.lower  # an element, which fits in 64 bits
+    lower = ColumnarMonoid.lower  # a result is an element, so it fits in 64 bits
 
-    def combine(self, older: Any, younger: Any) -> Any:
+    def combine(self, older: State, younger: State) -> State:
         if older is None or younger is None:
             return younger if older is None else older
         return younger if younger > older else older

@@ -1,25 +1,25 @@
-"""Elements that need not be numbers: what passes, in what form it is kept, and how it is hashed."""
+"""Elements that need not be numbers: how they are checked, stored and hashed."""
 
 from __future__ import annotations
 
 import hashlib
 import struct
-from typing import Any
 
 import numpy as np
 
+from mta.kinds import Array, Row, State, Value
 from mta.monoids.base import Monoid, required
-from mta.monoids.columns import Array, column_of, number, numeric_column, refuse_time_types
+from mta.monoids.columns import column_of, number, numeric_column, refuse_time_types
 from mta.owned import own
 
-#: missing values that other libraries use; matched by name so that none of them has to be imported
-_MISSING = frozenset({"NAType", "NaTType", "MaskedConstant"})
+#: Names of the types that other libraries have for missing values. By name, no library has to be imported.
+MISSING_TYPES = frozenset({"NAType", "NaTType", "MaskedConstant"})
 
 
-def plain(value: Any, monoid: Any) -> Any:
-    """Any value as plain Python, a NumPy scalar without its wrapping; refuses what stands for no value."""
+def plain(value: Value, monoid: object) -> Value:
+    """A value as plain Python. Raises TypeError or ValueError for a missing value and for NaN."""
     value = unwrapped(value, monoid)
-    if value is None or type(value).__name__ in _MISSING:
+    if value is None or type(value).__name__ in MISSING_TYPES:
         raise TypeError(
             f"{monoid!r} got {value!r}; drop or replace missing values before they enter a window"
         )
@@ -28,8 +28,11 @@ def plain(value: Any, monoid: Any) -> Any:
     return own(value)
 
 
-def plain_column(column: Any, monoid: Any) -> Array:
-    """A column of any values but missing ones: 64-bit where all are numbers, objects otherwise."""
+def plain_column(column: Value, monoid: object) -> Array:
+    """A column of plain values: of 64-bit numbers if all are numbers, of objects otherwise.
+
+    Raises the errors of `plain`, with the number of the row.
+    """
     given = np.asarray(column)
     if given.ndim != 1:
         raise TypeError(f"{monoid!r} takes one column of values, got an array of shape {given.shape}")
@@ -46,21 +49,21 @@ def plain_column(column: Any, monoid: Any) -> Array:
     return column_of(values)
 
 
-def unwrapped(value: Any, monoid: Any) -> Any:
-    """A NumPy scalar as plain Python, anything else as it is."""
+def unwrapped(value: Value, monoid: object) -> Value:
+    """A NumPy scalar as plain Python; any other value unchanged."""
     if not isinstance(value, np.generic):
         return value
     refuse_time_types(value, monoid)
     plain = value.item()
-    if isinstance(plain, np.generic):  # of more digits than Python has
+    if isinstance(plain, np.generic):  # a long float, with more digits than a float
         return complex(plain) if isinstance(plain, np.complexfloating) else float(plain)
     return plain
 
 
-def canonical(value: Any, monoid: Any) -> bytes:
-    """The same bytes for equal values, in every process: what sketches and filters hash.
+def canonical(value: Value, monoid: object) -> bytes:
+    """Bytes that sketches and filters hash: the same for equal values, in every process.
 
-    Numbers that are equal are the same element, as in a Python set: 1, 1.0 and True.
+    Equal numbers are the same element, as in a Python set: 1, 1.0 and True. Raises TypeError for other types.
     """
     if isinstance(value, str):
         return b"s" + value.encode("utf-8", "surrogatepass")
@@ -79,28 +82,31 @@ def canonical(value: Any, monoid: Any) -> bytes:
     )
 
 
-def digest(value: Any, monoid: Any) -> bytes:
-    """16 bytes that stand for a value, the same in every process."""
+def digest(value: Value, monoid: object) -> bytes:
+    """A hash of 16 bytes of a value, the same in every process."""
     return hashlib.blake2b(canonical(value, monoid), digest_size=16).digest()
 
 
 class ValueMonoid(Monoid):
-    """A monoid over Python objects whose element is one value, plain or under one field name."""
+    """A monoid over Python objects, which reads one input: the element itself or one field of it.
+
+    Parameters: the name of the field, or none. Raises TypeError for more names.
+    """
 
     def __init__(self, *fields: str) -> None:
         if len(fields) > 1 or not all(isinstance(field, str) for field in fields):
             raise TypeError(f"{type(self).__name__} takes one field name or none, got {fields!r}")
         self.fields = fields
 
-    def row(self, value: Any) -> Any:
+    def row(self, value: Value) -> Row:
         return self.check_row(required(value, self.fields[0], self) if self.fields else value)
 
-    def check_row(self, row: Any) -> Any:
-        """The row as a plain value; refuses what is no element of this monoid."""
+    def check_row(self, row: Row) -> Row:
+        """The row as a plain value. Raises TypeError or ValueError if the monoid does not take it."""
         return plain(row, self)
 
-    def lift(self, value: Any) -> Any:
+    def lift(self, value: Value) -> State:
         return self.lift_row(self.row(value))
 
-    def lift_row(self, row: Any) -> Any:
+    def lift_row(self, row: Row) -> State:
         return row

@@ -1,1 +1,1 @@
-"""Whole numbers that one word of 64 bits does not hold, in columns."""
+"""Columns of whole numbers of more than 64 bits."""

@@ -1,8 +1,8 @@
-"""Columns of whole numbers that may leave 64 bits: two words an entry, added without a call of Python each.
+"""Columns of whole numbers that may exceed 64 bits, with two words an entry. NumPy adds them, not Python.
 
-A sum of whole numbers is exact, and its elements have 64 bits, so 128 are enough for as many of them as
-anybody has. A column stays in one word as long as all of it fits. What has even more bits, which only a page
-that nobody wrote here can have, is in Python objects.
+Sums of whole numbers are exact. Their elements have 64 bits, so 128 bits are enough for any number of them. A
+column has one word an entry if all its entries fit. Entries of more than 128 bits are Python objects; only a
+page that this library did not write can have them.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from mta.kinds import Array
 
 #: An entry is high * 2^64 + low.
 WIDE = np.dtype([("high", np.int64), ("low", np.uint64)])
@@ -23,16 +22,16 @@ _LOW_HALF = 2**32 - 1
 _LOW_WORD = 2**64 - 1
 _WORD = 2**63
 
-#: Floats have all whole numbers up to this one.
+#: Floats hold all whole numbers up to this one.
 _EXACT = 2**53
 
-#: Up to so many elements a mean of whole numbers comes out as Python rounds it.
+#: A mean of whole numbers is rounded as in Python if it has fewer elements than this.
 _MOST = 2**26
 
-#: Entries that are divided together: what is made of them on the way fits in a cache.
+#: Entries that are divided together, so that intermediate columns fit in a cache of the processor.
 _BLOCK = 2**12
 
-#: Bits that are left out of a number of 64 bits, so that a float has the rest.
+#: The lowest bits of a number of 64 bits: a float holds the number without them.
 _FEW = np.uint64(2**11 - 1)
 
 
@@ -41,7 +40,7 @@ def is_wide(column: Array) -> bool:
 
 
 def widened(column: Array) -> Array | None:
-    """Whole numbers in two words; None where these are none, or have more bits."""
+    """A column of whole numbers in two words; None if it has other entries or more bits."""
     if column.dtype.kind == "i":
         return _pair(column >> 63, column.view(np.uint64))
     if column.dtype != object:
@@ -58,22 +57,22 @@ def widened(column: Array) -> Array | None:
 
 
 def narrowed(column: Array) -> Array:
-    """Two words as one, where all entries fit."""
+    """A column of two words as one word if all entries fit; else the same column."""
     high, low = column["high"], column["low"].view(np.int64)
-    if len(column) and high[-1] != low[-1] >> 63:  # as it mostly is, where one does not fit
+    if len(column) and high[-1] != low[-1] >> 63:  # if an entry does not fit, the last one mostly does not
         return column
     return low.copy() if bool((high == low >> 63).all()) else column
 
 
 def plain_list(column: Array) -> list[Any]:
-    """A column as plain values."""
+    """A column as a list of plain values."""
     if not is_wide(column):
         return column.tolist()  # type: ignore[no-any-return]
     return [(high << 64) | low for high, low in column.tolist()]
 
 
 def as_objects(column: Array) -> Array:
-    """A column of plain values."""
+    """A column of objects with the same values."""
     if not is_wide(column):
         return column.astype(object, copy=False)
     return np.fromiter(plain_list(column), dtype=object, count=len(column))
@@ -86,12 +85,12 @@ def is_large(column: Array) -> bool:
 
 
 def subtractable(column: Array) -> Array:
-    """A column of which differences of whole numbers are exact: of Python objects where it has to be."""
+    """The same values in a column whose differences are exact: of objects if one may leave 64 bits."""
     return as_objects(column) if is_large(column) else column
 
 
 class Words:
-    """A column in two words, to be compared with a number."""
+    """A column of two words that can be compared with a number."""
 
     __slots__ = ("_column",)
 
@@ -101,7 +100,7 @@ class Words:
         self._column = column
 
     def __ge__(self, least: float) -> Array:
-        """Whether each entry is at least a finite number."""
+        """Whether each entry is at least a finite number, as a column of bools."""
         least = math.ceil(least)
         high, low = least >> 64, np.uint64(least & _LOW_WORD)
         if not -_WORD <= high < _WORD:
@@ -112,7 +111,7 @@ class Words:
 
 
 def added(older: Array, younger: Array) -> Array:
-    """The sums of two columns in one or two words, entry by entry; one of them may have one entry."""
+    """The sums of two columns of one or two words, entry by entry. One of them may have a single entry."""
     if older.dtype.kind == younger.dtype.kind == "i":
         sums = older + younger
         if not _wrapped(older, younger, sums).any():
@@ -127,7 +126,7 @@ def added(older: Array, younger: Array) -> Array:
 
 
 def running(column: Array) -> Array:
-    """Running sums of a column in one or two words, which is not empty."""
+    """The running sums of a column of one or two words, which is not empty."""
     if column.dtype.kind == "i":
         sums = np.add.accumulate(column)
         if not _wrapped(sums[:-1], column[1:], sums[1:]).any():
@@ -142,14 +141,14 @@ def running(column: Array) -> Array:
 
 
 def total(column: Array) -> int:
-    """The sum of a column in one or two words."""
+    """The sum of a column of one or two words."""
     if is_wide(column):
         return (total(column["high"]) << 64) + _sum_of_halves(column["low"], np.uint64(32))
     return _sum_of_halves(column, _HALF)
 
 
 def ratios(totals: Array, counts: Array) -> Array:
-    """Whole numbers divided by counts, each rounded once, as Python does."""
+    """Totals divided by counts, each rounded once, as in Python."""
     if totals.dtype.kind == "f" or (totals.dtype.kind == "i" and _reach(totals) <= _EXACT):
         return np.asarray(totals / counts, dtype=np.float64)
     wide = widened(totals)
@@ -174,15 +173,15 @@ def _block_of_ratios(totals: Array, counts: Array) -> Array:
 
 
 def _divided(high: Array, low: Array, counts: Array) -> Array:
-    """high * 2^64 + low divided by counts, which are greater than `high` and less than `_MOST`."""
+    """(high * 2^64 + low) / counts. The counts are greater than `high` and less than `_MOST`."""
     upper = (high << np.uint64(32)) | (low >> np.uint64(32))
     first = upper // counts
     lower = ((upper - first * counts) << np.uint64(32)) | (low & np.uint64(_LOW_HALF))
     second = lower // counts
     part = (lower - second * counts) / counts
     whole = (first << np.uint64(32)) | second
-    # Each is rounded once. Where all fits in a float, that is the division; else what is left below the bits
-    # that a float has is added last, and is more exact than the distance to a number between two floats.
+    # Each result is rounded once: by the division if the total fits in a float. Otherwise the last addition
+    # rounds: it adds the bits of the quotient that a float of this size does not hold, and the fraction.
     small = (high == 0) & (low <= np.uint64(_EXACT))
     few = whole & _FEW
     large = (whole - few).astype(np.float64) + (few.astype(np.float64) + part)
@@ -203,15 +202,15 @@ def _pair(high: Array, low: Array) -> Array:
 
 
 def _wrapped(older: Array, younger: Array, sums: Array) -> Array:
-    """Whether each sum has left its word: it has another sign than both of what it is of."""
+    """Whether each sum wrapped around: then its sign is not the sign of either argument."""
     found: Array = ((older ^ sums) & (younger ^ sums)) < 0
     return found
 
 
-def _sum_of_halves(column: Array, half: Any) -> int:
+def _sum_of_halves(column: Array, half: np.int64 | np.uint64) -> int:
     return (int((column >> half).sum()) << 32) + int((column & type(half)(_LOW_HALF)).sum())
 
 
 def _reach(column: Array) -> int:
-    """The greatest distance from 0."""
+    """The greatest absolute value."""
     return max(int(column.max()), -int(column.min())) if len(column) else 0

@@ -22,7 +22,7 @@ from mta.encoding import packing
 from mta.encoding.columns import Encoded, decode_column, encode_column, encode_objects
 from mta.encoding.untrusted import Malformed, fields, moment, shown, surely, whole
 from mta.errors import PageCorrupt
-from mta.monoids.columns import Array
+from mta.kinds import Array
 from mta.monoids.ufuncs import Count
 
 MAGIC = b"MTA1"

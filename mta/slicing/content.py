@@ -10,9 +10,10 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from mta.functions import check_name, described
+from mta.functions import described
 from mta.monoids.base import required
 from mta.monoids.columns import number as value_number
+from mta.options import check_name
 from mta.slicing.windows import Window, positive
 
 

@@ -1,22 +1,22 @@
-"""Where sorted cuts fall among sorted times: `cuts.before` for columns of cuts, faster for many of them.
+"""The positions of sorted cuts among sorted times: `cuts.before` for columns, faster for many cuts.
 
-NumPy's own does a binary search a cut, some 20 ns each. A page is searched for as many cuts as it has times,
-so where the times are steady, or whole numbers that are dense, one pass over both gives the answers in 5 ns.
+`searchsorted` takes some 20 ns a cut, and a page is searched for as many cuts as it has times. One pass over
+both takes 5 ns a cut, if the times are equidistant, or whole numbers that are close together.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from mta.monoids.columns import Array
+from mta.kinds import Array
 from mta.times.cuts import Side, comparable_column
 
-#: Fewer cuts than this are searched one by one.
+#: Fewer cuts than this are searched by `searchsorted`.
 FEW_CUTS = 256
 
 
 def boundaries(times: Array, cuts: Array, side: Side) -> Array:
-    """For each cut, how many times are before it (left), or before or equal to it (right)."""
+    """For each cut, the number of times before it (left), or before or equal to it (right)."""
     count, cuts = len(cuts), comparable_column(times, cuts, side)
     if count < FEW_CUTS or 4 * count < len(times):
         return times.searchsorted(cuts, side)
@@ -29,20 +29,20 @@ def boundaries(times: Array, cuts: Array, side: Side) -> Array:
 
 
 def steady(times: Array, cuts: Array, side: Side) -> range | None:
-    """`boundaries` that follow each other, of many cuts; None if they do not, or that is not seen at once."""
+    """The `boundaries` of many cuts as a range; None if they are no range or that takes long to find out."""
     if len(cuts) < FEW_CUTS or times.dtype.kind + cuts.dtype.kind not in ("ii", "ff"):
         return None
     return _steady(times, cuts, side)
 
 
 def _steady(times: Array, cuts: Array, side: Side) -> range | None:
-    """Times at a steady rate, where each cut is one further than the cut before it."""
+    """The boundaries as a range if each cut is one time further than the cut before it."""
     count = len(cuts)
     first = int(times.searchsorted(cuts[0], side))
     if first + count > len(times):
         return None
     kept, gone, later = times[first : first + count], times[first : first + count - 1], cuts[1:]
-    for some in (slice(-1, None), slice(None)):  # the last one first, which tells most
+    for some in (slice(-1, None), slice(None)):  # the last one first, which mostly suffices to say no
         if side == "right":
             steady = (gone[some] <= later[some]).all() and (kept[some] > cuts[some]).all()
         else:
@@ -53,9 +53,9 @@ def _steady(times: Array, cuts: Array, side: Side) -> range | None:
 
 
 def _counted(times: Array, cuts: Array, side: Side) -> Array:
-    """Whole times that are dense: a table of how many there are up to each moment."""
+    """The boundaries among whole times that are close together, from a table of counts for each moment."""
     low, extent = int(times[0]), int(times[-1] - times[0])
-    # table[i] is how many times are before low + i
+    # table[i] is the number of times before low + i
     table = np.bincount(times - (low - 1))
     np.cumsum(table, out=table)
     first = low - (side == "right")

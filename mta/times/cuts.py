@@ -1,9 +1,9 @@
-"""The one arithmetic of cuts: what a window's times are compared with, for one time and for columns of them.
+"""The arithmetic of cuts, for one time and for columns of times. A window compares its times with a cut.
 
-A window of length `span` that ends at `time` keeps the times after time - span, and with a closed start that
-time too. Among whole times this is exact, at any size and whatever the span. Among others the cut is the
-difference that floats give, as in SQL and NumPy, but exact again beyond 2^53, where floats have gaps. A cut
-never comes up to the time that it is made of: a span that is lost in rounding keeps the youngest.
+A window of length `span` that ends at `time` keeps the times after the cut, time - span. A window with a
+closed start keeps times at the cut too. For whole times the cut is exact, for any span. For other times it is
+the difference of floats, as in SQL and NumPy; beyond 2^53, where floats leave out whole numbers, it is exact
+again. A cut is always before its time: if rounding loses the span, the window keeps its youngest element.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from mta.monoids.columns import Array
+from mta.kinds import Array, Time
 
-#: which of equal times a cut leaves on its left, as NumPy's searchsorted has it: with an open start ("right")
-#: a time is kept if it is after the cut, with a closed one ("left") if it is not before
+#: The side of a cut, as in `searchsorted`: a window with an open start ("right") keeps a time if it is after
+#: the cut, and one with a closed start ("left") if it is not before the cut.
 Side: TypeAlias = Literal["left", "right"]
 
-#: From here on, floats leave out whole numbers.
+#: Floats leave out whole numbers beyond this one.
 _GAPS = 2**53
 
-#: Up to here floats have halves, so that a difference which is rounded still lies between whole numbers.
+#: Floats have halves up to this number, so a rounded difference still lies between the same whole numbers.
 _HALVES = 2**51
 
 _WORD = 2**63
 
 
-def cut(time: float, span: float, side: Side) -> float:
-    """What times are compared with in the window that ends at `time`."""
+def cut(time: Time, span: float, side: Side) -> Time:
+    """The cut of the window that ends at `time`."""
     if type(time) is int and type(span) is int:
         return time - span
     if span == math.inf:
@@ -39,7 +39,7 @@ def cut(time: float, span: float, side: Side) -> float:
         return _exact(time, span, side)
     found = time - float(span)
     if found.is_integer() and float(time).is_integer():
-        age = int(time) - int(found)  # of a time at the cut, exact
+        age = int(time) - int(found)  # the exact age of a time at the cut
         if side == "right" and age < span:
             return math.nextafter(found, -math.inf)
         if side == "left" and age > span:
@@ -48,7 +48,7 @@ def cut(time: float, span: float, side: Side) -> float:
 
 
 def cuts(times: Array, span: float, side: Side) -> Array:
-    """`cut` of each of some times that never go backwards."""
+    """`cut` for each entry of a column of times that never go backwards."""
     if not len(times):
         return times
     kind = times.dtype.kind
@@ -66,13 +66,13 @@ def cuts(times: Array, span: float, side: Side) -> Array:
     return np.maximum.accumulate(_objects([cut(time, span, side) for time in times.tolist()]))
 
 
-def before(times: Array, moment: Any, side: Side) -> int:
-    """How many of some times are before a moment (left), or not after it (right), compared exactly."""
+def before(times: Array, moment: Time, side: Side) -> int:
+    """The number of times before a moment (left), or not after it (right), in an exact comparison."""
     return int(times.searchsorted(comparable(times.dtype, moment, side), side))
 
 
 def comparable(dtype: np.dtype[Any], moment: Any, side: Side) -> Any:
-    """A moment that falls among times of this type where this one does."""
+    """A moment as a number that compares exactly with times of a type, at the same position among them."""
     if isinstance(moment, np.generic):
         moment = moment.item()
     if dtype.kind == "i" and not isinstance(moment, int):
@@ -89,7 +89,7 @@ def comparable(dtype: np.dtype[Any], moment: Any, side: Side) -> Any:
 
 
 def comparable_column(times: Array, moments: Array, side: Side) -> Array:
-    """Moments as numbers of the type of the times, each where `comparable` has it."""
+    """`comparable` for each entry of a column of moments."""
     kinds = times.dtype.kind + moments.dtype.kind
     if kinds in ("ii", "ff"):
         return moments
@@ -107,7 +107,7 @@ def comparable_column(times: Array, moments: Array, side: Side) -> Array:
 
 
 def _exact(time: float, span: float, side: Side) -> float:
-    """The cut where floats have gaps: a whole number, or the next float on the side that changes nothing."""
+    """The cut if floats leave out whole numbers: a whole number, or a float that keeps the same times."""
     found = Fraction(time) - Fraction(span)
     if not -_GAPS < found < _GAPS:
         return math.floor(found) if side == "right" else math.ceil(found)
@@ -118,11 +118,11 @@ def _exact(time: float, span: float, side: Side) -> float:
 
 
 def _fractional(times: Array, span: float, side: Side, largest: float) -> Array:
-    """The cuts under a span that is no whole number, where a float has halves at least."""
+    """The cuts for a span that is no whole number, of times that are small enough for halves."""
     found = times - span
     step = np.spacing(largest + span)
     if abs(span - round(span)) <= step:
-        # between whole times, one that was rounded to a whole number is off by less than a half
+        # Among whole times, a cut that was rounded to a whole number is wrong by less than a half.
         whole = np.flatnonzero((found == np.floor(found)) & (times == np.floor(times)))
         ages = times[whole] - found[whole]
         off = whole[ages < span] if side == "right" else whole[ages > span]
@@ -132,9 +132,9 @@ def _fractional(times: Array, span: float, side: Side, largest: float) -> Array:
 
 
 def _minus(times: Array, span: int) -> Array:
-    """Whole times less a span, which stop at the end of 64 bits: nothing is before that."""
+    """Whole times minus a span. They stop at the least number of 64 bits, which no time is before."""
     span = min(span, 2**64)
-    if len(times) and span < _WORD and int(times[0]) - span >= -_WORD:  # of the least of them
+    if len(times) and span < _WORD and int(times[0]) - span >= -_WORD:  # the first time is the least
         return times - span
     while span:
         part = min(span, 2**62)
@@ -143,7 +143,7 @@ def _minus(times: Array, span: int) -> Array:
 
 
 def _within_word(moment: int) -> int:
-    """Whole times are in (-2^63, 2^63), so these have all of them on the same side as the moment."""
+    """The moment, or the nearest number of 64 bits: all whole times are on the same side of both."""
     if moment < -_WORD:
         return -_WORD
     return _WORD - 1 if moment >= _WORD else moment

@@ -383,7 +383,7 @@ def test_empty_batches_change_nothing(make: Any, empty: Any, kind: Any, store: A
 @pytest.mark.parametrize(
     ("k", "error", "text"),
     [
-        (-1, ValueError, "not negative.*-1"),
+        (-1, ValueError, "0 or more elements, got -1"),
         (1.5, TypeError, "whole number.*1.5"),
         (1.0, TypeError, "whole number.*1.0"),
         ("1", TypeError, "'1'"),

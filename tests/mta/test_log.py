@@ -43,6 +43,9 @@ class Grown:
             times = [time := time + chance.choice([0, 0, 1, 2]) for _ in items]
             if size:
                 self.log.tails = self.log.extended(np.array(times), items)
+            elif (self.log.tail + 1) % page_size:
+                self.log.tails[0].times.append(times[0])
+                self.log.tails[0].entries.append(items[0])
             else:
                 self.log.tails = self.log.appended(times[0], items[0])
             self.log.tail = self.log.tails[0].stop
