@@ -57,12 +57,17 @@ def _check_text(kind: str, text: object, limit: int, escape: Callable[[str], str
     return text
 
 
-def stored_key(stored: str | bytes) -> str | None:
-    """The key that was read from a store, or None if it is not valid and so was not written by a `Store`."""
+def valid_or_none(stored: str | bytes, check: Callable[[object], str]) -> str | None:
+    """The text that was read from a store if it passes the check, else None."""
     try:
-        return check_key(stored if isinstance(stored, str) else stored.decode())
+        return check(stored if isinstance(stored, str) else stored.decode())
     except ValueError:
         return None
+
+
+def stored_key(stored: str | bytes) -> str | None:
+    """The key that was read from a store, or None if it is not valid and so was not written by a `Store`."""
+    return valid_or_none(stored, check_key)
 
 
 def stored_name(stored: str | bytes) -> str | None:

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 from weakref import WeakSet
 
 from stores.patience import Budget, Patient
-from stores.redis.connection import Command
+from stores.redis.connection import Check, Command
 from stores.redis.failures import RedisFailures
-from stores.redis.routes import Check, Route, without_errors
+from stores.redis.routes import Route, without_errors
 from stores.redis.server import Server
 from stores.redis.settings import Settings
 

@@ -11,8 +11,8 @@ from redis.crc import key_slot
 from redis.exceptions import AskError, AuthenticationError, ClusterDownError, MovedError
 
 from stores.patience import RANDOM, Budget
-from stores.redis.connection import Command, ConnectionSettings
-from stores.redis.routes import UNREACHABLE, Address, Check, share_of, without_errors
+from stores.redis.connection import Check, Command, ConnectionSettings
+from stores.redis.routes import UNREACHABLE, Address, share_of, without_errors
 from stores.redis.server import Server
 
 SLOTS = 16384

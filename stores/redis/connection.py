@@ -17,6 +17,9 @@ from stores.patience import Budget
 
 Command = tuple[bytes | str | int, ...]
 
+Check = Callable[[], None] | None
+"""Called once the server is known that will get some commands; raises to keep them back."""
+
 ServerCheck = Callable[[dict[str, str] | None], None] | None
 """Gets the INFO of a server, or None if this user may not ask; raises an error to refuse the server."""
 

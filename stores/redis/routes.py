@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import redis
 from redis.exceptions import ResponseError
 
 from stores.patience import Budget
-from stores.redis.connection import Command, ConnectionSettings
+from stores.redis.connection import Check, Command, ConnectionSettings
 from stores.redis.server import Server
 
 Address = tuple[str, int]
-Check = Callable[[], None] | None
 
 #: The least time to ask one server where the others are, before the next one is asked.
 LEAST_SHARE_SECONDS = 1.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -13,7 +13,7 @@ import redis
 from redis.exceptions import ResponseError
 
 from stores.patience import Budget
-from stores.redis.connection import Command, Connection, ConnectionSettings
+from stores.redis.connection import Check, Command, Connection, ConnectionSettings
 
 #: After so long without a reply, a connection is asked whether its server is still the same.
 FRESH_SECONDS = 1.0
@@ -55,18 +55,12 @@ class Server:
         self.reached = False
 
     def execute(
-        self,
-        commands: Sequence[Command],
-        budget: Budget,
-        *,
-        replicas: int = 0,
-        check: Callable[[], None] | None = None,
+        self, commands: Sequence[Command], budget: Budget, *, replicas: int = 0, check: Check = None
     ) -> list[Any]:
         """The replies in order. Error replies are among them; other errors are raised.
 
-        A write counts if `replicas` replicas acknowledge it, else TooFewReplicas is raised. `check` is called
-        once the server is known that will get the commands, and may raise. Without commands, the call only
-        finds out which server answers.
+        Raises TooFewReplicas if fewer than `replicas` acknowledge a write. Without commands only finds
+        out which server answers.
         """
         with self._connection(budget) as connection:
             if check is not None:

@@ -14,7 +14,7 @@ import rocksdict
 
 from stores.base import Store, Token, new_token
 from stores.errors import Conflict, StoreConfigError, StoreError, StoreFull, StoreUnavailable
-from stores.names import check_key, check_name, page_key
+from stores.names import check_key, check_name, page_key, valid_or_none
 from stores.patience import Budget, Patience, Patient
 from stores.rocksdb.database import Database
 from stores.rocksdb.directory import InUse
@@ -182,7 +182,7 @@ class RocksDBStore(Store):
 
         while keys := self._call(call, some):
             for key in keys:
-                found = _found(key[len(kind) :], check)
+                found = valid_or_none(key[len(kind) :], check)
                 if found is not None:
                     yield found
             start = keys[-1] + b"\0"
@@ -243,11 +243,3 @@ def _data_and_token(stored: bytes | None) -> tuple[bytes, Token] | None:
 
 def _token(stored: bytes | None) -> bytes | None:
     return None if stored is None else stored[:TOKEN_BYTES]
-
-
-def _found(stored: bytes, check: Callable[[object], str]) -> str | None:
-    """The key or name that was stored, or None if no store can have written it."""
-    try:
-        return check(stored.decode())
-    except ValueError:
-        return None
