@@ -65,7 +65,7 @@ class RedisFailures:
             return StoreFull(f"{call}: {url} is read-only after {spent}: connect to the primary")
         if isinstance(error, NoFreeConnection):
             return StoreUnavailable(
-                f"{call}: {url}: {text} after {spent}: give max_connections as many as there are threads"
+                f"{call}: {url}: {text} after {spent}: raise max_connections to the number of threads"
             )
         if isinstance(error, TooFewReplicas):
             return StoreUnavailable(
