@@ -50,8 +50,9 @@ class Store(ABC):
     Every call may raise StoreClosed, StoreUnavailable, StoreConfigError and StoreError (see `stores.errors`),
     and a call that writes StoreFull. A ValueError or TypeError names a wrong argument; nothing is sent then.
 
-    Costs are in round trips to a server; requests that are sent together count once. A store in this machine
-    makes none. After a pause of a second, the store for Redis makes one more, to see which server answers.
+    Costs are in round trips to a server; requests that are sent together count once, in a Redis cluster once
+    for each server. After a second's pause the store for Redis makes one more, to see which server answers. A
+    store in this machine makes none.
     """
 
     local: bool = False
