@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class CountingStore(WrapperStore):
-    """Counts calls by name, and the pages and bytes of values that went in and out.
+    """Counts calls by name, and the pages and bytes that are written, read and deleted.
 
     >>> from stores import CountingStore, open_store
     >>> store = CountingStore(open_store("memory:"))
@@ -29,12 +29,14 @@ class CountingStore(WrapperStore):
         self.reset()
 
     def reset(self) -> None:
+        """Sets all counts to zero."""
         self.calls: Counter[str] = Counter()
         self.keys_read = self.keys_written = self.keys_deleted = 0
         self.bytes_read = self.bytes_written = 0
 
     @property
     def round_trips(self) -> int:
+        """How many calls the inner store got."""
         return self.calls.total()
 
     def _around(self, call: str, action: Callable[[], T]) -> T:

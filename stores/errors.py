@@ -1,10 +1,10 @@
-"""What can go wrong with a store, as callers tell it apart."""
+"""The errors of stores, one class for each way in which a caller may react."""
 
 from __future__ import annotations
 
 
 class StoreError(Exception):
-    """A store could not do what it was asked."""
+    """A store could not carry out a call. Base class of the errors below."""
 
 
 class StoreUnavailable(StoreError):
@@ -12,30 +12,31 @@ class StoreUnavailable(StoreError):
 
 
 class StoreChanged(StoreUnavailable):
-    """A root was not swapped by the server that is there now, since what was put before may be gone.
+    """A root was not swapped: the server was replaced or restarted, and may have lost pages put before.
 
-    Look for it, then swap again; an earlier server may have swapped it all the same, as after a lost answer.
+    Look with `missing` for the pages, then swap again. The earlier server may have swapped the root all the
+    same, as after a lost reply.
     """
 
 
 class StoreFull(StoreError):
-    """The store takes no more data: memory or disk is full, or it is read-only."""
+    """The store takes no more data: its memory or disk is full, or it is read-only."""
 
 
 class StoreClosed(StoreError):
-    """The store was used after close()."""
+    """A call on a store after its `close`."""
 
 
 class StoreConfigError(StoreError):
-    """The store, its URL or its options are set up so that pages would not be safe."""
+    """The URL, an option or the server's settings are wrong, or would put pages at risk."""
 
 
 class UnknownStore(StoreError, ValueError):
-    """No store is known for the scheme of a URL."""
+    """No class is known for the scheme of a URL."""
 
 
 class Conflict(StoreError):
-    """Somebody else swapped, created or deleted the root first."""
+    """A compare-and-swap failed: another writer created, swapped or deleted the root first."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"the root {name!r} is not as expected: another writer changed it first")

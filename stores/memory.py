@@ -1,4 +1,4 @@
-"""A store in this process: `memory:` is private, `memory:name` is shared by all that use the name."""
+"""A store in this process: `memory:` is private, `memory:name` is shared by all who open it by that name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _all: WeakSet[_Contents] = WeakSet()
 
 
 def _unlock_after_fork() -> None:
-    """In the child of a fork, where the thread that held a lock is not."""
+    """Runs in the child of a fork, where the thread that held a lock does not exist."""
     global _named_lock
     _named_lock = threading.Lock()
     for contents in list(_all):
@@ -40,7 +40,7 @@ _named_lock = threading.Lock()
 
 
 class MemoryStore(Store):
-    """`memory:` is one of its own each time it is opened; `memory:name` is one and the same in this process.
+    """`memory:` opens a new private store each time; `memory:name` opens one that this process shares.
 
     >>> from stores import open_store
     >>> with open_store("memory:shared") as one, open_store("memory:shared") as other:
@@ -115,7 +115,7 @@ class MemoryStore(Store):
 
 
 def _reopen_here(url: str, pid: int) -> MemoryStore:
-    # Opening it elsewhere would give an empty store, and a window that has silently lost its pages.
+    # Another process would open an empty store, and a window there would have silently lost its pages.
     if pid != os.getpid():
         raise StoreConfigError(f"the store {url} lives in process {pid} only: use rocksdb: or redis:")
     return MemoryStore(url)

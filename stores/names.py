@@ -1,4 +1,4 @@
-"""Names of windows and keys of pages: which there may be, and what they are made of."""
+"""Names of windows and keys of pages: which ones are valid, and how a key is built."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_KEY_BYTES = 240  # a page key of the longest name; Couchbase ends keys at 24
 
 
 class PageKey(NamedTuple):
-    """What a page key says."""
+    """The parts of a page key."""
 
     name: str
     epoch: int
@@ -23,48 +23,55 @@ class PageKey(NamedTuple):
 def escape_name(name: str) -> str:
     """The name without braces and control characters, so that it can stand in a `{hash tag}`.
 
-    Works character by character, so the escape of a prefix is a prefix of the escape.
+    Each character is escaped by itself, so the escape of a prefix is a prefix of the escape.
     """
     return re.sub(r"[%{}\x00-\x1f\x7f]", lambda match: f"%{ord(match[0]):02X}", name)
 
 
 def unescape_name(escaped: str) -> str:
+    """The inverse of `escape_name`."""
     return re.sub(r"%([0-9A-F]{2})", lambda match: chr(int(match[1], 16)), escaped)
 
 
 def check_name(name: object) -> str:
-    """The name of a window or root, if every store can hold it."""
+    """Returns the name of a window or root; raises ValueError if not every store can hold it."""
     return _check_text("name", name, MAX_NAME_BYTES, escape_name)
 
 
 def check_key(key: object) -> str:
+    """Returns the key; raises ValueError unless it is text of 1 to 240 bytes of UTF-8."""
     return _check_text("key", key, MAX_KEY_BYTES, str)
 
 
-def _check_text(what: str, text: object, limit: int, stored: Callable[[str], str]) -> str:
+def _check_text(kind: str, text: object, limit: int, escape: Callable[[str], str]) -> str:
     if not isinstance(text, str):
-        raise ValueError(f"a {what} must be a str, not {text!r}")
+        raise ValueError(f"a {kind} must be a str, not {text!r}")
     if not text:
-        raise ValueError(f"a {what} must not be empty, got ''")
+        raise ValueError(f"a {kind} must not be empty, got ''")
     try:
-        size = len(stored(text).encode())
+        size = len(escape(text).encode())
     except UnicodeEncodeError:
-        raise ValueError(f"a {what} must be valid Unicode, got {text!r}") from None
+        raise ValueError(f"a {kind} must be valid Unicode, got {text!r}") from None
     if size > limit:
-        raise ValueError(f"a {what} must take at most {limit} UTF-8 bytes once escaped, got {size}: {text!r}")
+        raise ValueError(f"a {kind} must take at most {limit} UTF-8 bytes once escaped, got {size}: {text!r}")
     return text
 
 
-def stored_key(stored: str | bytes) -> str | None:
-    """A key as it stands in a store, or None if no store could have put it there."""
+def valid_or_none(stored: str | bytes, check: Callable[[object], str]) -> str | None:
+    """The text that was read from a store if it passes the check, else None."""
     try:
-        return check_key(stored if isinstance(stored, str) else stored.decode())
+        return check(stored if isinstance(stored, str) else stored.decode())
     except ValueError:
         return None
 
 
+def stored_key(stored: str | bytes) -> str | None:
+    """The key that was read from a store, or None if it is not valid and so was not written by a `Store`."""
+    return valid_or_none(stored, check_key)
+
+
 def stored_name(stored: str | bytes) -> str | None:
-    """The same for a name that stands there escaped."""
+    """The name whose escaped form was read from a store, or None if no `Store` can have written it."""
     try:
         escaped = stored if isinstance(stored, str) else stored.decode()
         name = check_name(unescape_name(escaped))
@@ -74,18 +81,18 @@ def stored_name(stored: str | bytes) -> str | None:
 
 
 def page_key(prefix: str, index: int) -> str:
-    """Fixed width, so that keys sort as their indices do."""
+    """The key of page number `index`. Numbers have a fixed width, so keys sort as the numbers do."""
     return f"{prefix}{index:016x}"
 
 
 def pages_of(name: str) -> str:
-    """The common prefix of all pages of a window, and of no other window's."""
+    """The prefix that the keys of a window's pages have in common, and no other window's keys have."""
     return f"{{{escape_name(check_name(name))}}}:"
 
 
 @lru_cache(maxsize=1 << 10)
 def page_prefix(name: str, epoch: int, tier: int) -> str:
-    """The prefix of the pages that one writer wrote for one tier of a window.
+    """The prefix of the keys of the pages that the writer of one epoch wrote for one tier of a window.
 
     >>> from stores import page_key, page_prefix, parse_page_key
     >>> page_key(page_prefix("card-7", epoch=3, tier=0), 18)
@@ -102,6 +109,7 @@ _PAGE_KEY = re.compile(r"\{([^{}]+)\}:([0-9a-f]{16}):([0-9a-f]{2}):([0-9a-f]{16}
 
 
 def parse_page_key(key: str) -> PageKey:
+    """The parts of a page key; raises ValueError if it is none."""
     match = _PAGE_KEY.fullmatch(key)
     if match is None:
         raise ValueError(f"not a page key: {key!r}")

@@ -1,4 +1,4 @@
-"""How long a call to a server goes on: one budget of time for all its tries, and the pauses between them."""
+"""Retries: a call to a server has one budget of time for all its tries and the pauses between them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ T = TypeVar("T")
 
 LONGEST_PAUSE = 1.0
 SHORTEST_TRY = 0.1
-#: Of our own: the state of the module `random` is the program's, and our calls come from any thread.
-CHANCE = secrets.SystemRandom()
+#: A generator of our own, because the state of the module `random` belongs to the program.
+RANDOM = secrets.SystemRandom()
 
-#: The options by which users say it.
+#: The options of a store that set its patience.
 OPTIONS: Mapping[str, Callable[[Any], Any]] = {
     "patience": within(parse_number, 0.001, 86400 * 365),
     "max_tries": within(parse_whole, 1, 10**9),
@@ -30,7 +30,7 @@ OPTIONS: Mapping[str, Callable[[Any], Any]] = {
 
 
 class Budget:
-    """What is left of the seconds that a call may take. Pauses between its tries grow, from `backoff` on."""
+    """The seconds and tries that a call has left. Pauses between tries double, from `backoff` to a second."""
 
     def __init__(self, seconds: float, *, backoff: float = 0.05, max_tries: int | None = None) -> None:
         self._start = time.monotonic()
@@ -44,32 +44,32 @@ class Budget:
         return max(0.0, self._start + self._seconds - time.monotonic())
 
     def timeout(self, longest: float) -> float:
-        """How long one try may wait for one thing: a try that begins gets a moment in any case."""
+        """How many seconds one try may wait: at most `longest`, and at least 0.1 even if no time is left."""
         return max(SHORTEST_TRY, min(longest, self.left))
 
     def within(self, seconds: float) -> Budget:
-        """A part of what is left, for something that should not take it all."""
+        """A budget of one try, for a step that should take only a part of the time left."""
         return Budget(self.timeout(seconds), max_tries=1)
 
     def again(self) -> bool:
-        """Pauses before the next try, or tells that there is none."""
+        """Pauses and returns True if there is a next try, else returns False at once."""
         if self._tries == self._max_tries or not self.left:
             return False
-        time.sleep(min(self._pause * CHANCE.uniform(0.5, 1), self.left))
+        time.sleep(min(self._pause * RANDOM.uniform(0.5, 1), self.left))
         self._pause = min(self._pause * 2, LONGEST_PAUSE)
         self._tries += 1
         return True
 
     def spent(self) -> str:
-        """For the error in the end, such as `3 tries in 1.2 s`."""
+        """The tries and the time so far, for an error message: `3 tries in 1.2 s`."""
         tries = "1 try" if self._tries == 1 else f"{self._tries} tries"
         return f"{tries} in {time.monotonic() - self._start:.1f} s"
 
 
 class _Limit(threading.local):
-    """When the calls of this thread have to be over, by the monotonic clock."""
+    """The monotonic time at which calls of this thread must end."""
 
-    until = math.inf
+    deadline = math.inf
 
 
 _limit = _Limit()
@@ -77,18 +77,18 @@ _limit = _Limit()
 
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """In here, calls of this thread take no longer, whatever the patience of their stores."""
-    before = _limit.until
-    _limit.until = min(before, time.monotonic() + seconds)
+    """Limits the calls that this thread makes inside the block, whatever the patience of their stores is."""
+    outer = _limit.deadline
+    _limit.deadline = min(outer, time.monotonic() + seconds)
     try:
         yield
     finally:
-        _limit.until = before
+        _limit.deadline = outer
 
 
 @dataclass(frozen=True)
 class Patience:
-    """What a store was told to have, for each step of a call."""
+    """The options of a store that limit each step of a call: seconds, first pause, tries."""
 
     seconds: float
     backoff: float = 0.05
@@ -100,27 +100,27 @@ class Patience:
 
     def budget(self) -> Budget:
         seconds = self.seconds
-        if _limit.until < math.inf:
-            seconds = max(0.0, min(seconds, _limit.until - time.monotonic()))
+        if _limit.deadline < math.inf:
+            seconds = max(0.0, min(seconds, _limit.deadline - time.monotonic()))
         return Budget(seconds, backoff=self.backoff, max_tries=self.max_tries)
 
 
 class Failures(Protocol):
-    """What the errors of a client mean to those who call a store."""
+    """Turns the errors of a client library into those of a store."""
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
-        """Those that a try may raise; all others are mistakes of ours."""
+        """The classes of errors that a try may raise. Others are bugs and pass through."""
 
     def final(self, call: str, error: Any) -> StoreError | None:
-        """What to raise at once, or None where the next try may succeed."""
+        """The error to raise at once, or None if the next try may succeed."""
 
     def gave_up(self, call: str, error: Any, budget: Budget) -> StoreError:
-        """What to raise when there is no time, or no try, left."""
+        """The error to raise when no time or no try is left."""
 
 
 class Patient:
-    """Tries the calls of a store until they succeed, or have failed for good."""
+    """Retries the calls of a store until they succeed, fail for good, or have used up their budget."""
 
     def __init__(self, patience: Patience, failures: Failures, check_open: Callable[[str], None]) -> None:
         self._patience, self._failures, self._check_open = patience, failures, check_open
@@ -129,7 +129,7 @@ class Patient:
         return self._patience.budget()
 
     def call(self, call: str, attempt: Callable[[Budget], T], budget: Budget | None = None) -> T:
-        """What an attempt returns. It may be made twice: a lost reply does not tell whether it was done."""
+        """Returns what `attempt` returns. `attempt` must be idempotent: after a lost reply it runs again."""
         budget = budget or self.budget()
         while True:
             try:
@@ -138,11 +138,11 @@ class Patient:
                 self.wait(call, error, budget)
 
     def wait(self, call: str, error: Exception, budget: Budget) -> None:
-        """Waits before the next try, or raises what is to be told of the error."""
+        """Waits before the next try, or raises the store's error for `error` if there is no next try."""
         self._check_open(call)
-        told = self._failures.final(call, error)
-        if told is None and not budget.again():
-            told = self._failures.gave_up(call, error, budget)
-        if told is not None:
-            raise told from error
+        failure = self._failures.final(call, error)
+        if failure is None and not budget.again():
+            failure = self._failures.gave_up(call, error, budget)
+        if failure is not None:
+            raise failure from error
         self._check_open(call)

@@ -1,4 +1,4 @@
-"""Which class opens a URL: a table of the stores of this project, and entry points of installed packages."""
+"""Finds the class for a URL: a built-in store, or an entry point of an installed package."""
 
 from __future__ import annotations
 
@@ -13,38 +13,41 @@ from stores.base import Store
 from stores.errors import StoreConfigError, UnknownStore
 from stores.urls import split_url
 
-#: Entry points of this group are named by their scheme, and lead to a subclass of `Store`.
+#: The group of the entry points. Each is named by its scheme and names a subclass of `Store`.
 GROUP = "mta.stores"
 
 
-class _Own(NamedTuple):
-    """A class of this project, and the package that it needs, which an extra of the same name installs."""
+class _BuiltIn(NamedTuple):
+    """A class of this project, and the package that it needs, which the extra of the same name installs."""
 
     module: str
-    kind: str
+    class_name: str
     extra: str | None = None
 
 
-_OWN = {
-    "memory": _Own("stores.memory", "MemoryStore"),
-    "rocksdb": _Own("stores.rocksdb", "RocksDBStore"),
+_BUILT_IN = {
+    "memory": _BuiltIn("stores.memory", "MemoryStore"),
+    "rocksdb": _BuiltIn("stores.rocksdb", "RocksDBStore"),
     **{
-        f"{server}{tls}{form}": _Own("stores.redis", kind, "redis")
-        for server, kind in (("redis", "RedisStore"), ("valkey", "ValkeyStore"))
-        for form in ("", "+cluster", "+sentinel")
+        f"{server}{tls}{topology}": _BuiltIn("stores.redis", class_name, "redis")
+        for server, class_name in (("redis", "RedisStore"), ("valkey", "ValkeyStore"))
+        for topology in ("", "+cluster", "+sentinel")
         for tls in ("", "s")
     },
-    "couchbase": _Own("stores.couchbase", "CouchbaseStore", "couchbase"),
-    "couchbases": _Own("stores.couchbase", "CouchbaseStore", "couchbase"),
+    "couchbase": _BuiltIn("stores.couchbase", "CouchbaseStore", "couchbase"),
+    "couchbases": _BuiltIn("stores.couchbase", "CouchbaseStore", "couchbase"),
 }
 
 
 def open_store(url: str, *, create: bool = True, **options: Any) -> Store:
-    """The store at a URL, such as `memory:`, `rocksdb:///var/lib/windows` or `redis://host:6379/0`.
+    """Opens the store at a URL, such as `memory:`, `rocksdb:///var/lib/windows` or `redis://host:6379/0`.
 
-    Options can also stand in the URL: `redis://host?patience=3`. With `create=False`, which every URL takes,
-    nothing is made where there is no store yet: the first call raises a StoreError. Installed packages add
-    schemes by entry points of the group `mta.stores`.
+    `options` are those of the store's class; they can also stand in the URL: `redis://host?patience=3`. With
+    `create=False`, which every URL takes, nothing is created where there is no store yet: the first call
+    raises a StoreError. Installed packages add schemes by entry points of the group `mta.stores`.
+
+    No round trip: the store connects at its first call. Raises UnknownStore for an unknown scheme,
+    StoreConfigError for a malformed URL, a wrong option or a missing package.
 
     >>> from stores import open_store
     >>> with open_store("memory:") as store:
@@ -54,73 +57,71 @@ def open_store(url: str, *, create: bool = True, **options: Any) -> Store:
     >>> open_store("redis://user:secret@localhost:6379/0", patience=3)
     RedisStore('redis://user@localhost:6379/0')
     """
-    kind = store_class(url)
-    if not create and "create" in kind.known_options:
+    opener = store_class(url)
+    if not create and "create" in opener.known_options:
         options["create"] = False
-    return kind(url, **options)
+    return opener(url, **options)
 
 
 def store_class(url: str) -> type[Store]:
-    """The class that opens a URL. Nothing is opened; what the class says holds for all its stores.
+    """The class for a URL; opens nothing. Raises UnknownStore, or StoreConfigError if its package is missing.
 
     >>> from stores import store_class
     >>> store_class("redis://localhost").shared_across_hosts
     True
     """
     scheme = split_url(url).scheme
-    own = _OWN.get(scheme)
-    return _own_class(scheme, own) if own is not None else _installed_class(scheme, tuple(sys.path))
-
-
-def _own_class(scheme: str, own: _Own) -> type[Store]:
+    built_in = _BUILT_IN.get(scheme)
+    if built_in is None:
+        return _installed_class(scheme, tuple(sys.path))
     try:
-        module = importlib.import_module(own.module)
+        module = importlib.import_module(built_in.module)
     except ModuleNotFoundError as error:
-        if own.extra is None or (error.name or "").partition(".")[0] != own.extra:
+        if built_in.extra is None or (error.name or "").partition(".")[0] != built_in.extra:
             raise
         raise StoreConfigError(
-            f"{scheme}: needs the package {own.extra}: pip install 'mta-windows[{own.extra}]'"
+            f"{scheme}: needs the package {built_in.extra}: pip install 'mta-windows[{built_in.extra}]'"
         ) from error
-    kind: type[Store] = getattr(module, own.kind)
-    return kind
+    found: type[Store] = getattr(module, built_in.class_name)
+    return found
 
 
 @lru_cache
 def _installed_class(scheme: str, path: tuple[str, ...]) -> type[Store]:  # noqa: ARG001
-    """Remembered for as long as packages come from the same places: to look at all of them takes 10 ms."""
+    """Cached by `sys.path`, because a look at all installed packages takes 10 ms."""
     installed = _installed(scheme)
-    # one of equal value is the same package found twice, as in a directory and in an archive of it
+    # entry points of equal value are one package found twice, as in a directory and in an archive of it
     found = list({point.value: point for point in installed if point.name.lower() == scheme}.values())
     if not found:
         raise UnknownStore(
             f"no store for the scheme {scheme!r} (known: {_known(installed)}). A package adds one by an "
-            f"entry point of the group {GROUP} that is named by the scheme, and is to be installed for every "
-            "process"
+            f"entry point of the group {GROUP} that is named by the scheme, and has to be installed for "
+            "every process"
         )
     if len(found) > 1:
         raise StoreConfigError(
-            f"{scheme}: there are several stores for this scheme: {', '.join(map(_told, found))}. "
+            f"{scheme}: there are several stores for this scheme: {', '.join(map(_describe, found))}. "
             "Uninstall all but one of them"
         )
     (point,) = found
     try:
-        kind = point.load()
+        loaded = point.load()
     except Exception as error:
         raise StoreConfigError(
-            f"{scheme}: the store {_told(point)} cannot be imported: {type(error).__name__}: {error}"
+            f"{scheme}: the store {_describe(point)} cannot be imported: {type(error).__name__}: {error}"
         ) from error
-    if not (isinstance(kind, type) and issubclass(kind, Store)):
-        raise StoreConfigError(f"{scheme}: the store {_told(point)} is not a subclass of stores.Store")
-    return kind
+    if not (isinstance(loaded, type) and issubclass(loaded, Store)):
+        raise StoreConfigError(f"{scheme}: the store {_describe(point)} is not a subclass of stores.Store")
+    return loaded
 
 
 def _installed(scheme: str) -> Iterable[EntryPoint]:
     try:
         return entry_points(group=GROUP)
-    except Exception as error:  # one package whose entry points are no text, or malformed, spoils it for all
+    except Exception as error:  # one package with malformed entry points makes all of them unreadable
         raise StoreConfigError(
-            f"{scheme}: this is no scheme of mta-windows, and the entry points of {_broken()} cannot be "
-            f"read, so that no other store is found: {type(error).__name__}: {error}"
+            f"{scheme}: this is no scheme of mta-windows, and other packages cannot be searched, because "
+            f"the entry points of {_broken()} cannot be read: {type(error).__name__}: {error}"
         ) from error
 
 
@@ -134,16 +135,16 @@ def _broken() -> str:
 
 
 def _known(installed: Iterable[EntryPoint]) -> str:
-    return ", ".join([*_OWN, *(f"{point.name} {_source(point)}" for point in installed)])
+    return ", ".join([*_BUILT_IN, *(f"{point.name} {_source(point)}" for point in installed)])
 
 
-def _told(point: EntryPoint) -> str:
+def _describe(point: EntryPoint) -> str:
     return f"{point.value} {_source(point)}"
 
 
 def _source(point: EntryPoint) -> str:
     try:
         name, version = point.dist.metadata["Name"], point.dist.metadata["Version"]  # type: ignore[union-attr]
-    except Exception:  # what stands there is not ours, and anything may be missing
+    except Exception:  # the metadata of a foreign package: anything may be missing
         name = version = None
     return f"of the package {name} {version}" if name and version else "of a package without metadata"

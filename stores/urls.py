@@ -1,4 +1,4 @@
-"""The URLs of stores, and the options that stand in them or come as keywords."""
+"""The URLs of stores, and their options, which stand in the URL or come as keywords."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stores.errors import StoreConfigError
 
 
 def split_url(url: str) -> SplitResult:
-    """The parts of a store's URL. No error names more of it than the scheme: it may hold a password."""
+    """The parts of a store's URL. A StoreConfigError shows its scheme only: the rest may hold a password."""
     if not isinstance(url, str):
         raise TypeError(f"a store's URL must be a str, not {type(url).__name__}")
     found = re.match(r"[A-Za-z][A-Za-z0-9+.-]*(?=:)", url)
@@ -33,14 +33,14 @@ def split_url(url: str) -> SplitResult:
 
 
 def without_password(url: str) -> str:
-    """The URL to show. Where slashes were forgotten, a password may stand before any '@'."""
+    """The URL as errors may show it. If its slashes were forgotten, a password may stand before any '@'."""
     scheme, colon, rest = url.partition(":")
     slashes = "//" if rest.startswith("//") else ""
-    userinfo, at, place = rest.removeprefix("//").rpartition("@")
+    userinfo, at, location = rest.removeprefix("//").rpartition("@")
     user, secret, _ = userinfo.partition(":")
     if not at or not (slashes or secret):
         return url
-    return f"{scheme}{colon}{slashes}{user}{at if user else ''}{place}"
+    return f"{scheme}{colon}{slashes}{user}{at if user else ''}{location}"
 
 
 def parse_bool(value: object) -> bool:
@@ -53,7 +53,7 @@ def parse_bool(value: object) -> bool:
 
 
 def parse_text(value: object) -> str:
-    if not isinstance(value, str):  # it may be a password, so it is not shown
+    if not isinstance(value, str):  # not shown: it may be a password
         raise ValueError(f"expected a str, got {type(value).__name__}")
     return value
 
@@ -80,7 +80,7 @@ def parse_whole(value: object) -> int:
 
 
 def within(parse: Callable[[object], Any], least: float, most: float = math.inf) -> Callable[[object], Any]:
-    """Reads an option that has bounds."""
+    """The reader of an option that has bounds."""
 
     def read(value: object) -> Any:
         number = parse(value)
@@ -92,7 +92,7 @@ def within(parse: Callable[[object], Any], least: float, most: float = math.inf)
     return read
 
 
-#: What is stricter than the type itself: int(2.5) is 2, float("nan") is no time to wait.
+#: Readers that are stricter than the types themselves: int(2.5) is 2, and float("nan") is no duration.
 _READERS: dict[Any, Callable[[object], Any]] = {
     str: parse_text,
     int: parse_whole,
@@ -102,7 +102,7 @@ _READERS: dict[Any, Callable[[object], Any]] = {
 
 
 def read_option(read: Callable[[Any], Any], value: object) -> Any:
-    """The value of an option, from text in a URL or as a keyword, or a ValueError."""
+    """The value of an option, given as text in a URL or as a keyword; raises ValueError."""
     try:
         strict: Callable[[Any], Any] = _READERS.get(read, read)
         return strict(value)

@@ -1,4 +1,4 @@
-"""A store around another one, to do something at every call: `WrapperStore`, and `LatencyStore` on it."""
+"""A store around another store, to act at every call: `WrapperStore`, and `LatencyStore` made with it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ T = TypeVar("T")
 
 
 class WrapperStore(Store):
-    """Hands every call to the store `inner`, and is in everything else as that store is.
+    """Passes every call on to the store `inner`, and has that store's properties.
 
-    A subclass overrides `_around`, which every call goes through, or the method of one call. Closing it
-    closes the inner store. It pickles if the subclass says how, by `__reduce__`.
+    A subclass overrides `_around`, which every call goes through, or the method of one call. Closing the
+    wrapper closes the inner store. The wrapper can be pickled if the subclass defines `__reduce__`.
 
     >>> from stores import WrapperStore, open_store
-    >>> class ToldStore(WrapperStore):
+    >>> class LoggedStore(WrapperStore):
     ...     def _around(self, call, action):
     ...         print(call)
     ...         return action()
-    >>> store = ToldStore(open_store("memory:"))
+    >>> store = LoggedStore(open_store("memory:"))
     >>> store.put_many({"key": b"value"})
     put_many
     >>> store.get_many(["key"])
@@ -39,7 +39,7 @@ class WrapperStore(Store):
         self.shared_across_hosts = inner.shared_across_hosts
 
     def _around(self, call: str, action: Callable[[], T]) -> T:  # noqa: ARG002
-        """Does the action, which is the call of that name to the inner store."""
+        """Runs `action`, which makes the call named `call` on the inner store, and returns its result."""
         return action()
 
     def _put_many(self, items: list[tuple[str, bytes]]) -> None:
@@ -78,7 +78,7 @@ class WrapperStore(Store):
     def _list_roots(self, prefix: str) -> Iterator[str]:
         return self._around("list_roots", lambda: self.inner.list_roots(prefix))
 
-    # These two take no round trip as a rule, so they are not among the calls that count.
+    # These two usually make no round trip, so `_around` does not see them.
 
     def now(self) -> float:
         return self.inner.now()
@@ -87,7 +87,7 @@ class WrapperStore(Store):
         return self.inner.incarnation()
 
     def close(self) -> None:
-        """Closing again closes the inner store again, which may end what an interrupt left undone."""
+        """Closes the inner store, also if called again: the first call may have been interrupted."""
         self._closed = True
         self._close()
 
@@ -98,22 +98,22 @@ class WrapperStore(Store):
         return f"{type(self).__name__}({self.inner!r})"
 
     def __copy__(self) -> Self:
-        """Around a copy of the inner store, so that closing one leaves the other open."""
+        """A wrapper of a copy of the inner store, so that closing one leaves the other open."""
         make, arguments = self.__reduce__()
         made: Self = make(*(copy(each) if each is self.inner else each for each in arguments))
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise StoreConfigError(
-            f"{type(self).__name__} cannot be pickled: it wraps a store, and has no __reduce__ that says how "
-            "it is made again, such as `return type(self), (self.inner,)`"
+            f"{type(self).__name__} cannot be pickled: it wraps a store, and has no __reduce__ that makes "
+            "it again, such as `return type(self), (self.inner,)`"
         )
 
 
 class LatencyStore(WrapperStore):
-    """Every call takes `delay` seconds longer, as over a network; one delay, however much it carries.
+    """Every call takes `delay` seconds longer, as over a network, whatever its size.
 
-    The system may sleep a little longer than it is asked to, on Linux about 0.06 ms.
+    Sleeping takes a little longer than `delay`: on Linux about 0.06 ms.
 
     >>> from stores import LatencyStore, open_store
     >>> store = LatencyStore(open_store("memory:"), delay=0.0005)

@@ -6,7 +6,7 @@ import os
 import socket
 from functools import cache
 
-from stores.foreign import ignoring, of_the_system
+from stores.os_errors import ignoring, is_os_error
 
 #: A process that is over, though it is still listed, is in one of these states.
 _OVER = "ZX"
@@ -19,9 +19,9 @@ _LARGEST = 2**31 - 1
 def _host() -> str:
     """The host and its process ids: two containers may share a name, but not what a process id means."""
     parts = [socket.gethostname()]
-    with ignoring(of_the_system), open("/proc/sys/kernel/random/boot_id") as boot:
+    with ignoring(is_os_error), open("/proc/sys/kernel/random/boot_id") as boot:
         parts.append(boot.read(8))
-    with ignoring(of_the_system):
+    with ignoring(is_os_error):
         parts.append(os.readlink("/proc/self/ns/pid").strip("pid:[]"))
     return "/".join(parts)
 
@@ -44,7 +44,7 @@ def _listed(pid: int) -> list[str] | None:
         with open(f"/proc/{pid}/stat") as stat:
             return stat.read().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError) as error:
-        if not of_the_system(error):
+        if not is_os_error(error):
             raise
         return None
 
@@ -57,7 +57,7 @@ def same_host(owner: tuple[str, int, int]) -> bool:
 def surely_dead(owner: tuple[str, int, int]) -> bool:
     """Whether the process was on this host and is gone; elsewhere nobody can tell."""
     _, pid, start = owner
-    with ignoring(of_the_system):  # a process that is out of descriptors cannot tell
+    with ignoring(is_os_error):  # a process that is out of descriptors cannot tell
         if not same_host(owner) or _listed(os.getpid()) is None:
             return False
         fields = _listed(pid)
@@ -74,10 +74,10 @@ def _is_there(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError as error:
-        if not of_the_system(error):
+        if not is_os_error(error):
             raise
         return False
     except PermissionError as error:
-        if not of_the_system(error):
+        if not is_os_error(error):
             raise
     return True

@@ -1,4 +1,4 @@
-"""Calls of Couchbase's client, tried again until they succeed or the patience is at its end."""
+"""The client of one store: calls Couchbase's client, and retries until the patience is used up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from couchbase.exceptions import (
 
 from stores.couchbase.connection import Connector
 from stores.couchbase.documents import Documents
-from stores.couchbase.errors import CouchbaseFailures, passes
+from stores.couchbase.failures import CouchbaseFailures, is_transient
 from stores.couchbase.settings import Settings
 from stores.errors import StoreError
 from stores.patience import Budget, Patient
@@ -27,7 +27,7 @@ T = TypeVar("T")
 CHUNK_BYTES = 8 << 20
 CHUNK_KEYS = 512
 EDIT_TRIES = 10
-FIRST_GET_KEYS = 32  # while it is not known how big they are
+FIRST_GET_KEYS = 32  # while the size of the documents is not known
 
 
 Operation = Callable[[Documents, list[str]], Any]
@@ -45,7 +45,7 @@ class Client:
         self.expiry = {"expiry": timedelta(seconds=settings.ttl)} if settings.ttl else {}
 
     def call(self, call: str, action: Callable[[Documents], T], budget: Budget | None = None) -> T:
-        """Every action given here may be done twice: a lost reply does not tell whether it was done."""
+        """Runs `action` until it succeeds. It must be idempotent: after a lost reply it runs again."""
 
         def attempt(budget: Budget) -> T:
             try:
@@ -62,12 +62,12 @@ class Client:
         keys: list[str],
         operation: Operation,
         *,
-        absent: bool = False,
+        absent_ok: bool = False,
         budget: Budget | None = None,
     ) -> dict[str, Any]:
-        """The result for each key, None where there is no document and that is no error.
+        """The result for each key. Retries the keys that failed.
 
-        Only the keys that failed are tried again.
+        With `absent_ok` the result is None where there is no document; else that is an error.
         """
         done: dict[str, Any] = {}
 
@@ -79,13 +79,13 @@ class Client:
             done.update(outcome.results)
             failed = []
             for key, error in outcome.exceptions.items():
-                if absent and isinstance(error, DocumentNotFoundException):
+                if absent_ok and isinstance(error, DocumentNotFoundException):
                     done[key] = None
                 else:
                     failed.append(error)
             documents.connection.note(outcome.results.values())
             if failed:
-                raise next((error for error in failed if not passes(error)), failed[0])
+                raise next((error for error in failed if not is_transient(error)), failed[0])
             lost = [key for key in left if key not in done]
             if lost:
                 raise StoreError(f"{call}: {self.settings.url} gave no answer for {lost[0]!r}")
@@ -96,9 +96,9 @@ class Client:
     def edit(
         self, call: str, key: str, change: Callable[[bytes | None], tuple[T, bytes | None]], **settings: Any
     ) -> T:
-        """Replaces a document by what `change` makes of it, as if at one moment; None is no document.
+        """Replaces a document atomically by the second value that `change` returns, and returns the first.
 
-        Where a reply is lost, `change` sees what it made itself, and should leave it as it is.
+        None stands for no document. After a lost reply, `change` may see its own result, and has to keep it.
         """
 
         def act(documents: Documents) -> T:
@@ -116,18 +116,20 @@ class Client:
                     else:
                         documents.replace(key, new, found[1], **settings)
                     return result
-            raise RequestCanceledException(message=f"{key} would not stay as it was read")
+            raise RequestCanceledException(
+                message=f"{key} was changed by others at each of {EDIT_TRIES} tries"
+            )
 
         return self.call(call, act)
 
     def get(
         self, call: str, keys: Iterable[str], size: int = FIRST_GET_KEYS, budget: Budget | None = None
     ) -> dict[str, bytes | None]:
-        """The documents; `size` is how many to ask for at first."""
+        """The documents, None where absent. Asks for `size` of them at first, then for 8 MB at a time."""
         found: dict[str, bytes | None] = {}
         wanted = iter(dict.fromkeys(keys))
         while chunk := list(islice(wanted, size)):
-            results = self.each(call, chunk, Documents.get_multi, absent=True, budget=budget)
+            results = self.each(call, chunk, Documents.get_multi, absent_ok=True, budget=budget)
             values = [result and result.value for result in results.values()]
             found.update(zip(results, values, strict=True))
             largest = max(len(value or b"") for value in values)
@@ -135,7 +137,7 @@ class Client:
         return found
 
     def put(self, call: str, items: Mapping[str, bytes]) -> int:
-        """How many writes were sent: more than there are documents, if any was sent again."""
+        """Writes the items, and returns the number of writes sent: more than the items if any was retried."""
         sent = 0
         for chunk in _chunks_of_bytes(items):
 
@@ -149,7 +151,7 @@ class Client:
 
     def remove(self, call: str, keys: Iterable[str]) -> None:
         for chunk in chunks(dict.fromkeys(keys), CHUNK_KEYS):
-            self.each(call, chunk, Documents.remove_multi, absent=True)
+            self.each(call, chunk, Documents.remove_multi, absent_ok=True)
 
     def close(self) -> None:
         self.connector.close()

@@ -1,4 +1,4 @@
-"""What one process has of a server, and how it survives that the process forks."""
+"""The connection of a process to a server, made anew in the child of a fork."""
 
 from __future__ import annotations
 
@@ -17,37 +17,38 @@ from couchbase.options import ClusterOptions, ClusterTimeoutOptions
 from couchbase.result import MutationResult
 from couchbase.transcoder import RawBinaryTranscoder
 
-from stores.couchbase.errors import NoConnection, passes, reason
-from stores.couchbase.obstacles import obstacles
+from stores.couchbase.diagnosis import diagnose
+from stores.couchbase.failures import NoConnection, is_transient, reason
 from stores.couchbase.settings import Settings
 from stores.patience import SHORTEST_TRY, Budget
 
-LOOKING = 1.0  # seconds to find out why there is no connection
+DIAGNOSIS_SECONDS = 1.0  # to find out why there is no connection
 
 
 class AnyBytes(RawBinaryTranscoder):  # type: ignore[misc]
-    """Gives the bytes of every document, also of one that somebody else wrote as JSON or text."""
+    """Returns the bytes of any document, even one that another program wrote as JSON or text."""
 
     def decode_value(self, value: bytes, flags: int) -> bytes:  # noqa: ARG002
         return bytes(value)
 
 
 class Connection:
-    """What one process has of a server."""
+    """One connection, and what its process has learned about the server and written there."""
 
     def __init__(self, cluster: Any, collection: Any) -> None:
         self.pid = os.getpid()
         self.cluster = cluster
         self.collection = collection
-        #: what the server can do, None while that is not known
+        #: whether the server has scans (None: not known yet), and whether it has `exists`
         self.scans: bool | None = None
         self.exists = True
-        #: which lines of lists this process wrote, and when
+        #: the entries that this process has added to lists, and when
         self.listed: dict[str, float] = {}
-        #: the last write to each partition, which a scan has to wait for, since it reads the disk
+        #: the last write to each partition: a scan reads the disk, and has to wait for these
         self.written: dict[int, tuple[int, Any]] = {}
 
     def note(self, results: Iterable[Any]) -> None:
+        """Remembers writes that a later scan has to wait for."""
         if self.scans is False:
             return
         for result in results:
@@ -58,9 +59,9 @@ class Connection:
                 self.written[token.partition_id] = token.sequence_number, result
 
 
-# The client's threads are not in a forked child. What it made in the parent must not be used there, nor
-# freed, not even at exit: that waits for those threads for ever. So the child keeps a reference too many.
-# A fork waits for a connection in the making, which it could not keep.
+# A forked child has none of the client's threads. It must neither use the parent's connections nor free them,
+# even at exit, because freeing waits for those threads for ever. So the child adds a reference to each
+# connection. A fork waits until no connection is being opened, since the child could not know of it.
 _connecting = threading.Lock()
 _connections: weakref.WeakSet[Connection] = weakref.WeakSet()
 
@@ -80,7 +81,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Connector:
-    """Connects when it is first needed, once in each process, for all threads."""
+    """Connects when it is first used, once in each process, for all its threads."""
 
     def __init__(self, settings: Settings, check_open: Callable[[], None]) -> None:
         self._settings = settings
@@ -98,7 +99,9 @@ class Connector:
         connected = self.connected
         if connected is None:
             failures = self._failed[0]
-            if not _connecting.acquire(timeout=budget.timeout(self._settings.connect_timeout + LOOKING)):
+            if not _connecting.acquire(
+                timeout=budget.timeout(self._settings.connect_timeout + DIAGNOSIS_SECONDS)
+            ):
                 raise NoConnection(message="another thread is still waiting for a connection")
             try:
                 connected = self.connected
@@ -125,15 +128,15 @@ class Connector:
             connected.cluster.close()
 
     def _connect(self, budget: Budget) -> Connection:
-        looking = min(LOOKING, budget.left / 4)
+        reserved = min(DIAGNOSIS_SECONDS, budget.left / 4)
         try:
             connection = self._open(
-                max(SHORTEST_TRY, min(self._settings.connect_timeout, budget.left - looking))
+                max(SHORTEST_TRY, min(self._settings.connect_timeout, budget.left - reserved))
             )
         except CouchbaseException as error:
-            if not passes(error):
+            if not is_transient(error):
                 raise
-            found = obstacles(self._settings.servers, max(SHORTEST_TRY, looking))
+            found = diagnose(self._settings.servers, max(SHORTEST_TRY, reserved))
             raise NoConnection(message=f"{found} ({reason(error)})") from error
         _connections.add(connection)
         return connection

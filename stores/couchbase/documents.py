@@ -1,4 +1,4 @@
-"""The documents of a collection, as the client's own calls have them."""
+"""Requests for documents, made by the client's own calls."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from stores.couchbase.connection import Connection
 
 
 class Documents:
-    """The documents of a collection, for one try: each request may take the time that is left."""
+    """Requests of one try: each may take the time that is left for the call."""
 
     def __init__(self, connection: Connection, timeout: float, durable: Mapping[str, Any]) -> None:
         self.connection = connection

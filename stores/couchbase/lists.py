@@ -1,9 +1,9 @@
-"""Which documents there are: by scans where the server has them (7.6), else by documents that list them.
+"""Lists the documents that exist: by scans where the server has them (7.6), else by documents called lists.
 
-Such a document has a line for each root and for each 256 numbers of a tier, with the time of writing, and is
-only appended to, which is atomic. A line is written before what it tells of, and again by a writer that goes
-on, so a crash leaves a line too many and never a page unlisted. Lines that are an hour old and lead to
-nothing are dropped, all of them by whoever lists, and some now and then by those who append.
+A list has a line for each root and for each 256 page numbers of a tier, with the time of writing. Lines are
+appended, which is atomic. A line is written before its documents are, and again by a writer that goes on, so
+a crash leaves a line too many and never a page without one. Lines that are an hour old and have no documents
+are dropped: all of them when somebody lists, and some now and then when somebody appends.
 """
 
 from __future__ import annotations
@@ -21,55 +21,55 @@ from couchbase.exceptions import (
 )
 
 from stores.couchbase.client import CHUNK_KEYS, FIRST_GET_KEYS, Client, chunks
+from stores.couchbase.document_names import LIST
 from stores.couchbase.documents import Documents
-from stores.couchbase.errors import too_big
-from stores.couchbase.keys import LIST
-from stores.couchbase.lines import (
+from stores.couchbase.failures import too_big
+from stores.couchbase.list_lines import (
     SHARDS,
     documents_of,
     encode_lines,
     entry_of,
-    group_of,
     list_of,
     parse_lines,
+    shard_key_of,
     shard_of,
 )
 from stores.couchbase.scans import Scans
 from stores.errors import StoreError, StoreFull
-from stores.patience import CHANCE, Budget
+from stores.patience import RANDOM, Budget
 
 REFRESH_SECONDS = 900.0
-LEASE_SECONDS = 3600.0
+UNUSED_LINE_SECONDS = 3600.0
 REMEMBERED = 10_000
-# A writer that appends a line drops two old ones that lead to nothing, if it finds them: more than it makes.
+# On average an append looks at two old lines and drops those without documents, so lists shrink again.
 TIDY_EVERY = 8
 TIDY_LINES = 16
 TIDY_SECONDS = 2.0
 
 
-class Lists:
+class DocumentLists:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._scans = Scans(client)
 
     def find(self, call: str, prefix: str) -> Iterator[str]:
-        """The documents whose names start so, which is with one of the prefixes of `keys`."""
-        if self._scans.known(call, again=True):
+        """The documents whose names start with `prefix`, which starts with a kind of `document_names`."""
+        if self._scans.available(call, again=True):
             yield from self._scans.find(call, prefix)
             return
-        group = group_of(prefix)
-        for shard in range(SHARDS) if group is None else [shard_of(group)]:
+        shard_key = shard_key_of(prefix)
+        for shard in range(SHARDS) if shard_key is None else [shard_of(shard_key)]:
             self._client.check_open(call)
             yield from self._list_shard(call, f"{LIST}{prefix[4]}:{shard:02x}", prefix)
 
-    def enlist(self, call: str, documents: Iterable[str]) -> None:
-        """To be called before they are written, and after it, in case that this took long."""
-        if self._scans.known(call):
+    def add(self, call: str, documents: Iterable[str]) -> None:
+        """Adds documents to their lists. To be called before they are written, and again after that."""
+        if self._scans.available(call):
             return
         wanted = dict.fromkeys(documents)
         appended = self._client.call(call, lambda server: self._append_lines(call, server, wanted))
         for document in appended:
-            if CHANCE.random() * TIDY_EVERY < 1:
+            if RANDOM.random() * TIDY_EVERY < 1:
                 self._tidy(call, document)
 
     def _append_lines(self, call: str, server: Documents, documents: Iterable[str]) -> list[str]:
@@ -112,7 +112,7 @@ class Lists:
             existing = self._existing(call, [document for document, _ in chunk])
             there.update(entry for document, entry in chunk if document in existing)
             yield from existing
-        oldest = time.time() - LEASE_SECONDS
+        oldest = time.time() - UNUSED_LINE_SECONDS
         kept = {
             entry: when
             for entry, when in entries.items()
@@ -122,7 +122,7 @@ class Lists:
             self._client.call(call, lambda server: _shorten(server, name, kept, found[1]))
 
     def _tidy(self, call: str, name: str) -> None:
-        """A call must neither fail nor last long because of this."""
+        """Drops old lines without documents, if that neither fails nor takes long."""
         budget = Budget(TIDY_SECONDS, max_tries=1)
         gone: set[str] = set()
         with suppress(StoreError):
@@ -130,17 +130,17 @@ class Lists:
             if found is None:
                 return
             entries, lines = parse_lines(found[0], name)
-            oldest = time.time() - LEASE_SECONDS
+            oldest = time.time() - UNUSED_LINE_SECONDS
             old = [entry for entry, when in entries.items() if when < oldest]
             with suppress(StoreError):
-                for entry in CHANCE.sample(old, min(len(old), TIDY_LINES)):
-                    if budget.left and not self._leads_somewhere(call, entry, budget):
+                for entry in RANDOM.sample(old, min(len(old), TIDY_LINES)):
+                    if budget.left and not self._has_documents(call, entry, budget):
                         gone.add(entry)
             kept = {entry: when for entry, when in entries.items() if entry not in gone}
             if len(kept) < lines:
                 self._client.call(call, lambda server: _shorten(server, name, kept, found[1]), budget)
 
-    def _leads_somewhere(self, call: str, entry: str, budget: Budget) -> bool:
+    def _has_documents(self, call: str, entry: str, budget: Budget) -> bool:
         return any(self._existing(call, some, budget) for some in chunks(documents_of(entry), FIRST_GET_KEYS))
 
     def _existing(self, call: str, documents: list[str], budget: Budget | None = None) -> dict[str, None]:
@@ -155,7 +155,7 @@ class Lists:
         return {document: None for document, value in found.items() if value is not None}
 
     def _exist(self, call: str, documents: list[str], budget: Budget | None) -> dict[str, None]:
-        asked = self._client.each(call, documents, Documents.exists_multi, absent=True, budget=budget)
+        asked = self._client.each(call, documents, Documents.exists_multi, absent_ok=True, budget=budget)
         return {each: None for each in documents if asked[each] is not None and asked[each].exists}
 
 
@@ -174,6 +174,6 @@ def _append(server: Documents, name: str, data: bytes) -> None:
 
 
 def _shorten(server: Documents, name: str, kept: dict[str, float], cas: int) -> None:
-    # If somebody wrote to it meanwhile, the next list will shorten it.
+    # If somebody appended meanwhile, the next listing shortens it.
     with suppress(CasMismatchException, DocumentNotFoundException):
         server.replace(name, encode_lines(kept), cas)

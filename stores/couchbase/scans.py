@@ -1,4 +1,4 @@
-"""Listing by scans, where the server has them."""
+"""Listing of documents by the server's scans (Couchbase 7.6)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from couchbase.exceptions import CouchbaseException, FeatureUnavailableException
 from couchbase.mutation_state import MutationState
 
 from stores.couchbase.client import Client
+from stores.couchbase.document_names import PAGE
 from stores.couchbase.documents import Documents
-from stores.couchbase.keys import PAGE
 
 SCAN_SECONDS = 75.0
 
@@ -19,8 +19,8 @@ class Scans:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    def known(self, call: str, again: bool = False) -> bool:
-        """Whether the server has scans. A list asks again, since a server may have been upgraded."""
+    def available(self, call: str, again: bool = False) -> bool:
+        """Whether the server has scans. With `again`, asks a server that had none: it may be upgraded now."""
 
         def ask(server: Documents) -> bool:
             connection = server.connection
@@ -38,7 +38,7 @@ class Scans:
         return self._client.call(call, ask)
 
     def find(self, call: str, prefix: str) -> Iterator[str]:
-        """Starts anew when it breaks off, since a key may come twice."""
+        """The documents with the prefix. A scan that breaks off starts anew, so a document may come twice."""
         budget, furthest = self._client.patient.budget(), 0
         while True:
             server = self._client.call(call, lambda server: server, budget)

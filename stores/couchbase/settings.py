@@ -1,4 +1,4 @@
-"""Where a Couchbase is and how it is to be used, from a URL and options."""
+"""The settings of a Couchbase store, read from its URL and options."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from couchbase.durability import DurabilityLevel, ServerDurability
 
 from stores import patience
-from stores.couchbase.obstacles import HOST
+from stores.couchbase.diagnosis import HOST
 from stores.errors import StoreConfigError
 from stores.urls import parse_number, split_url, within
 
@@ -35,7 +35,7 @@ OPTIONS: Mapping[str, Callable[[str], Any]] = {
 
 @dataclass(frozen=True)
 class Settings:
-    """`url` is the one to show, without a password."""
+    """All settings; `url` has no password, because errors show it."""
 
     url: str
     servers: str
@@ -48,20 +48,20 @@ class Settings:
     timeout: float
     connect_timeout: float
     durability: str
-    #: seconds, 0 for ever; the server counts whole ones
+    #: seconds, 0 for no limit; the server counts whole seconds
     ttl: int
     network: str | None
     ssl_ca_certs: str | None
 
     @property
     def durable(self) -> dict[str, Any]:
-        """The option of every write, if one was asked for."""
+        """The option that makes each write wait for `durability`; empty for none."""
         level = LEVELS[self.durability]
         return {"durability": ServerDurability(level)} if level.value else {}
 
     @property
     def longest(self) -> float:
-        """How long a request may take. One that waits for other nodes gets what the client gives those."""
+        """How long a request may take: at least 10 s, the client's default, if it waits for other nodes."""
         return max(self.timeout, 10.0) if self.durable else self.timeout
 
 

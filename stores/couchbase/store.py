@@ -1,4 +1,4 @@
-"""The store itself."""
+"""The store: the documents that each call reads and writes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from itertools import chain
 from typing import Any, ClassVar
 
 from stores.base import Store, Token, new_token
-from stores.couchbase import keys
-from stores.couchbase.big import BigValues
+from stores.couchbase import document_names
+from stores.couchbase.big_values import BigValues
 from stores.couchbase.client import Client
-from stores.couchbase.lists import Lists
+from stores.couchbase.lists import DocumentLists
 from stores.couchbase.settings import OPTIONS, read_settings
 from stores.errors import Conflict, StoreError
 from stores.names import escape_name
@@ -23,12 +23,8 @@ class CouchbaseStore(Store):
     """`couchbase://user:password@host/bucket`, `couchbases://` for TLS; several hosts with commas between.
 
     User and password may also come as options, or from COUCHBASE_USERNAME and COUCHBASE_PASSWORD in the
-    environment. The bucket is `default` unless named. It must not drop documents of itself, as an ephemeral
-    bucket with nruEviction does.
-
-    A call fails when the server gave no answer for `patience` seconds, 10 by default; one of many megabytes
-    takes the time that it takes, as long as it goes on. `timeout` is for one request in it, `connect_timeout`
-    for one attempt to connect, both 5.
+    environment. The bucket is `default` unless named, and must not evict documents, as an ephemeral bucket
+    with nruEviction does. Options and their defaults: docs/couchbase.md.
 
     >>> from stores import open_store
     >>> open_store("couchbase://user:secret@one,two/windows", patience=30)  # connects when it is used
@@ -43,65 +39,66 @@ class CouchbaseStore(Store):
         super().__init__(url, **options)
         login = self._credential("username"), self._credential("password")
         self._client = Client(read_settings(self._url, self.url, self._options, *login), self._check_open)
-        self._lists = Lists(self._client)
+        self._lists = DocumentLists(self._client)
         self._big = BigValues(self._client, self._lists)
 
     # Pages
 
     def _put_many(self, items: list[tuple[str, bytes]]) -> None:
         values = dict(items)
-        documents = {key: keys.page(key) for key in values}
+        documents = {key: document_names.page(key) for key in values}
         big = {key: value for key, value in values.items() if len(value) > DOCUMENT_BYTES}
         self._big.check(big)
         pages = {document: values[key] for key, document in documents.items() if key not in big}
         if pages:
-            self._lists.enlist("put_many", pages)
+            self._lists.add("put_many", pages)
             self._client.put("put_many", pages)
-            self._lists.enlist("put_many", pages)
+            self._lists.add("put_many", pages)
         for key, value in big.items():
             self._big.put("put_many", key, value)
 
     def _get_many(self, wanted: list[str]) -> list[bytes | None]:
-        documents = [keys.page(key) for key in wanted]
+        documents = [document_names.page(key) for key in wanted]
         found = self._client.get("get_many", documents)
         absent = [key for key, document in zip(wanted, documents, strict=True) if found[document] is None]
         big = self._big.get("get_many", absent)
         return [big.get(key, found[document]) for key, document in zip(wanted, documents, strict=True)]
 
     def _delete_many(self, unwanted: list[str]) -> None:
-        documents = [keys.page(key) for key in unwanted]
-        self._big.remove("delete_many", unwanted)  # first, so that a page never uncovers an older value
+        documents = [document_names.page(key) for key in unwanted]
+        self._big.remove("delete_many", unwanted)  # first, so that no older large value reappears
         self._client.remove("delete_many", documents)
 
     def _list_keys(self, prefix: str) -> Iterator[str]:
         if "\0" in prefix:
             return
         for document in chain.from_iterable(
-            self._lists.find("list_keys", kind + prefix) for kind in (keys.PAGE, keys.HEAD)
+            self._lists.find("list_keys", kind + prefix)
+            for kind in (document_names.PAGE, document_names.HEAD)
         ):
-            key = keys.key_of(document)
+            key = document_names.key_of(document)
             if key is not None:
                 yield key
 
     # Roots: a document that starts with its token
 
     def _read_root(self, name: str) -> tuple[bytes, Token] | None:
-        found = self._client.call("read_root", lambda server: server.get(keys.root(name)))
+        found = self._client.call("read_root", lambda server: server.get(document_names.root(name)))
         return None if found is None else (found[0][TOKEN_BYTES:], found[0][:TOKEN_BYTES])
 
     def _read_roots(self, names: list[str]) -> list[tuple[bytes, Token] | None]:
-        documents = [keys.root(name) for name in names]
+        documents = [document_names.root(name) for name in names]
         found = self._client.get("read_roots", documents)
         roots = [found.get(document) for document in documents]
         return [None if root is None else (root[TOKEN_BYTES:], root[:TOKEN_BYTES]) for root in roots]
 
     def _swap_root(self, name: str, data: bytes, expected_token: Token | None) -> Token:
-        """A write whose reply was lost is read back: the token tells whether it was done."""
-        document, token = keys.root(name), new_token()
+        """A write whose reply was lost is read back: the token says whether it was done."""
+        document, token = document_names.root(name), new_token()
         if TOKEN_BYTES + len(data) > DOCUMENT_BYTES:
             raise StoreError(
                 f"the root {name!r} takes {TOKEN_BYTES + len(data)} bytes, and Couchbase ends documents at "
-                f"{DOCUMENT_BYTES}: make the offsets of checkpoints smaller, or retain fewer of them"
+                f"{DOCUMENT_BYTES}: make the offsets of checkpoints smaller, or retain fewer checkpoints"
             )
 
         def swapped(current: bytes | None) -> tuple[bool, bytes | None]:
@@ -111,11 +108,11 @@ class CouchbaseStore(Store):
             return (True, token + data) if found == expected_token else (False, current)
 
         if expected_token is None:
-            self._lists.enlist("swap_root", [document])
+            self._lists.add("swap_root", [document])
         if not self._client.edit("swap_root", document, swapped):
             raise Conflict(name)
         if expected_token is None:
-            self._lists.enlist("swap_root", [document])
+            self._lists.add("swap_root", [document])
         return token
 
     def _delete_root(self, name: str, expected_token: Token) -> None:
@@ -123,12 +120,12 @@ class CouchbaseStore(Store):
             same = current is None or current[:TOKEN_BYTES] == expected_token
             return same, None if same else current
 
-        if not self._client.edit("delete_root", keys.root(name), deleted):
+        if not self._client.edit("delete_root", document_names.root(name), deleted):
             raise Conflict(name)
 
     def _list_roots(self, prefix: str) -> Iterator[str]:
-        for document in self._lists.find("list_roots", keys.ROOT + escape_name(prefix)):
-            name = keys.name_of(document)
+        for document in self._lists.find("list_roots", document_names.ROOT + escape_name(prefix)):
+            name = document_names.name_of(document)
             if name is not None:
                 yield name
 

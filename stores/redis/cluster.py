@@ -1,4 +1,4 @@
-"""The servers of a cluster, and which of them has which slots."""
+"""The route to the servers of a cluster, by the slots that each of them owns."""
 
 from __future__ import annotations
 
@@ -10,85 +10,85 @@ import redis
 from redis.crc import key_slot
 from redis.exceptions import AskError, AuthenticationError, ClusterDownError, MovedError
 
-from stores.patience import CHANCE, Budget
-from stores.redis.line import Command, Settings
-from stores.redis.routes import UNREACHABLE, Address, Check, checked, share
+from stores.patience import RANDOM, Budget
+from stores.redis.connection import Check, Command, ConnectionSettings
+from stores.redis.routes import UNREACHABLE, Address, share_of, without_errors
 from stores.redis.server import Server
 
 SLOTS = 16384
 REDIRECTS = 5
-#: A host that a server does not know of itself: it is the one that was asked.
-UNTOLD = (None, b"", b"?")
+#: The host in CLUSTER SLOTS of a server that does not know its own address: the server that was asked.
+UNKNOWN_HOSTS = (None, b"", b"?")
 ASKING: Command = ("ASKING",)
 
 
 class Cluster:
-    """The servers of a cluster, and which of them has which slots."""
+    """Sends each command to the owner of its key's slot, and follows redirections."""
 
-    one_key_each = True
+    one_key_per_command = True
 
-    def __init__(self, seeds: Iterable[Address], settings: Settings) -> None:
+    def __init__(self, seeds: Iterable[Address], settings: ConnectionSettings) -> None:
         self._seeds = list(seeds)
         self._settings = settings
         self._lock = threading.Lock()
         self._servers: dict[Address, Server] = {}
         self._owners: list[Address | None] = []
         self._stale = True
-        #: who knows best where slots are
-        self._informed: Address | None = None
+        #: the server to ask first for the slots: the one that a redirection named
+        self._best_informed: Address | None = None
         self._closed = False
 
-    def run(
+    def execute(
         self, commands: Sequence[Command], budget: Budget, *, replicas: int = 0, check: Check = None
     ) -> list[Any]:
-        self._settle(budget)
+        self._refresh_owners(budget)
         replies: list[Any] = [None] * len(commands)
-        places = {number: (self._owner(command), False) for number, command in enumerate(commands)}
+        targets = {number: (self._owner(command), False) for number, command in enumerate(commands)}
         for _ in range(REDIRECTS):
             groups: dict[Address, list[int]] = {}
-            for number, (address, _) in places.items():
+            for number, (address, _) in targets.items():
                 groups.setdefault(address, []).append(number)
             for address, numbers in groups.items():
                 sent: list[Command] = []
                 for number in numbers:
-                    sent += [ASKING, commands[number]] if places[number][1] else [commands[number]]
-                got = self._server(address).run(sent, budget, replicas=replicas, check=check)
+                    sent += [ASKING, commands[number]] if targets[number][1] else [commands[number]]
+                got = self._server(address).execute(sent, budget, replicas=replicas, check=check)
                 answers = [reply for reply, command in zip(got, sent, strict=True) if command != ASKING]
                 for number, reply in zip(numbers, answers, strict=True):
                     replies[number] = reply
                     if isinstance(reply, MovedError):
-                        self._stale, self._informed = True, (reply.host or address[0], reply.port)
-            # a move may mean that another server took over, so it is looked at before the command goes there
-            self._settle(budget)
-            places = {
-                number: self._elsewhere(replies[number], places[number][0], commands[number])
-                for number in places
+                        self._stale, self._best_informed = True, (reply.host or address[0], reply.port)
+            # a redirection may mean that another server took over, so ask for the owners before sending again
+            self._refresh_owners(budget)
+            targets = {
+                number: self._redirection(replies[number], targets[number][0], commands[number])
+                for number in targets
                 if isinstance(replies[number], AskError)
             }
-            if not places:
+            if not targets:
                 break
-        return checked(replies)
+        return without_errors(replies)
 
     def servers(self, budget: Budget) -> list[Server]:
-        self._settle(budget)
+        self._refresh_owners(budget)
         return [self._server(address) for address in _primaries(self._owners)]
 
-    def layout(self, budget: Budget) -> tuple[str, ...]:
-        """The slots of each server, and the marks of those that move."""
-        self.failed()
+    def slot_layout(self, budget: Budget) -> tuple[str, ...]:
+        """The slots of each server, and the marks of slots that are moving."""
+        self.servers_may_have_changed()
         lines = []
         for server in self.servers(budget):
-            (nodes,) = checked(server.run([("CLUSTER", "NODES")], budget))
+            (nodes,) = without_errors(server.execute([("CLUSTER", "NODES")], budget))
             fields = next(line.split() for line in nodes.decode().splitlines() if "myself" in line)
             lines.append(" ".join([fields[0], *fields[8:]]))
         return tuple(sorted(lines))
 
-    def verify(self, budget: Budget) -> None:
+    def check_servers(self, budget: Budget) -> None:
         for server in self.servers(budget):
             if server.reached:
-                server.run((), budget)
+                server.execute((), budget)
 
-    def failed(self) -> None:
+    def servers_may_have_changed(self) -> None:
         self._stale = True
 
     def close(self) -> None:
@@ -106,8 +106,8 @@ class Cluster:
             raise ClusterDownError(f"CLUSTERDOWN no server has slot {slot}")
         return owner
 
-    def _elsewhere(self, reply: AskError, asked: Address, command: Command) -> tuple[Address, bool]:
-        """Where a command has to go that a server did not take, and whether only this once."""
+    def _redirection(self, reply: AskError, asked: Address, command: Command) -> tuple[Address, bool]:
+        """The server that a redirected command has to go to, and whether ASKING has to come before it."""
         if isinstance(reply, MovedError):
             return self._owner(command), False
         return (reply.host or asked[0], reply.port), True
@@ -121,47 +121,51 @@ class Cluster:
                 server = self._servers[address] = Server(*address, self._settings)
             return server
 
-    def _settle(self, budget: Budget) -> None:
-        """Asks where slots are, if that is not known or may have changed."""
+    def _refresh_owners(self, budget: Budget) -> None:
+        """Asks a server which server owns which slots, if that is not known or may have changed."""
         if not self._stale:
             return
         failure: Exception | None = None
-        to_ask = self._to_ask()
+        to_ask = self._servers_to_ask()
         for address in to_ask:
             try:
-                (slots,) = self._server(address).run([("CLUSTER", "SLOTS")], share(budget, len(to_ask)))
+                (slots,) = self._server(address).execute(
+                    [("CLUSTER", "SLOTS")], share_of(budget, len(to_ask))
+                )
             except AuthenticationError:
                 raise
             except UNREACHABLE as error:
                 failure = error
                 continue
-            checked([slots])
-            self._adopt(slots, address)
+            without_errors([slots])
+            self._set_owners(slots, address)
             return
         raise redis.ConnectionError(f"no server of the cluster can be reached: {failure}")
 
-    def _to_ask(self) -> list[Address]:
+    def _servers_to_ask(self) -> list[Address]:
         with self._lock:
             known = list(dict.fromkeys([*self._servers, *self._seeds]))
-            CHANCE.shuffle(known)
-            first = [self._informed] if self._informed else []
+            RANDOM.shuffle(known)
+            first = [self._best_informed] if self._best_informed else []
             return list(dict.fromkeys([*first, *known]))
 
-    def _adopt(self, slots: list[Any], asked: Address) -> None:
+    def _set_owners(self, slots: list[Any], asked: Address) -> None:
         owners: list[Address | None] = [None] * SLOTS
         nodes: set[Address] = {asked, *self._seeds}
         for start, stop, *copies in slots:
-            found = [(asked[0] if host in UNTOLD else host.decode(), port) for host, port, *_ in copies]
+            found = [
+                (asked[0] if host in UNKNOWN_HOSTS else host.decode(), port) for host, port, *_ in copies
+            ]
             nodes.update(found)
             owners[start : stop + 1] = [found[0]] * (stop + 1 - start)
         with self._lock:
             before = _primaries(self._owners)
-            self._owners, self._stale, self._informed = owners, False, None
+            self._owners, self._stale, self._best_informed = owners, False, None
             gone = [address for address in self._servers if address not in nodes]
             for address in gone:
                 self._servers.pop(address).close()
         if before and before != _primaries(owners):
-            self._settings.changed()
+            self._settings.server_changed()
 
 
 def _primaries(owners: Iterable[Address | None]) -> list[Address]:

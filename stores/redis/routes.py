@@ -1,46 +1,45 @@
-"""Which server gets a command: what all ways to find out have in common, and the way of one server."""
+"""Routes decide which server gets a command: their interface, and the route to a single server."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import redis
 from redis.exceptions import ResponseError
 
 from stores.patience import Budget
-from stores.redis.line import Command, Settings
+from stores.redis.connection import Check, Command, ConnectionSettings
 from stores.redis.server import Server
 
 Address = tuple[str, int]
-Check = Callable[[], None] | None
 
-#: Seconds to ask one server where others are, at least, before the next one is asked.
-ASKING_TIME = 1.0
+#: The least time to ask one server where the others are, before the next one is asked.
+LEAST_SHARE_SECONDS = 1.0
 UNREACHABLE = (redis.ConnectionError, redis.TimeoutError)
 
 
 class Route(Protocol):
-    """Where commands go. Their first key is what decides, and is their second word, or the fourth of EVAL."""
+    """Sends each command to the server that has its key: its second word, or the fourth word of EVAL."""
 
-    one_key_each: bool
+    one_key_per_command: bool
 
-    def run(
+    def execute(
         self, commands: Sequence[Command], budget: Budget, *, replicas: int = 0, check: Check = None
     ) -> list[Any]:
-        """The replies; raises the first that is an error."""
+        """The replies; raises the first error among them."""
 
     def servers(self, budget: Budget) -> list[Server]:
-        """Those that have all keys together."""
+        """The servers that together have all keys."""
 
-    def layout(self, budget: Budget) -> tuple[str, ...]:
-        """Which server has what, to compare."""
+    def slot_layout(self, budget: Budget) -> tuple[str, ...]:
+        """Which server has which slots, as texts to compare."""
 
-    def verify(self, budget: Budget) -> None:
-        """Sees whether the servers that were written to are still the same."""
+    def check_servers(self, budget: Budget) -> None:
+        """Asks whether the servers that were connected to are still the same ones."""
 
-    def failed(self) -> None:
-        """After an error that passes: the servers may have other roles by now."""
+    def servers_may_have_changed(self) -> None:
+        """To be called after a transient error: other servers may be in charge by now."""
 
     def close(self) -> None: ...
 
@@ -48,41 +47,41 @@ class Route(Protocol):
 class OneServer:
     """A server whose address does not change."""
 
-    one_key_each = False
+    one_key_per_command = False
 
-    def __init__(self, address: Address, settings: Settings) -> None:
+    def __init__(self, address: Address, settings: ConnectionSettings) -> None:
         self._server = Server(*address, settings)
 
-    def run(
+    def execute(
         self, commands: Sequence[Command], budget: Budget, *, replicas: int = 0, check: Check = None
     ) -> list[Any]:
         (server,) = self.servers(budget)
-        return checked(server.run(commands, budget, replicas=replicas, check=check))
+        return without_errors(server.execute(commands, budget, replicas=replicas, check=check))
 
     def servers(self, budget: Budget) -> list[Server]:  # noqa: ARG002
         return [self._server]
 
-    def layout(self, budget: Budget) -> tuple[str, ...]:  # noqa: ARG002
+    def slot_layout(self, budget: Budget) -> tuple[str, ...]:  # noqa: ARG002
         return ()
 
-    def verify(self, budget: Budget) -> None:
+    def check_servers(self, budget: Budget) -> None:
         (server,) = self.servers(budget)
-        server.run((), budget)
+        server.execute((), budget)
 
-    def failed(self) -> None:
+    def servers_may_have_changed(self) -> None:
         pass
 
     def close(self) -> None:
         self._server.close()
 
 
-def share(budget: Budget, servers: int) -> Budget:
-    """For one of several servers, any of which will do."""
-    return budget.within(max(ASKING_TIME, budget.left / servers))
+def share_of(budget: Budget, servers: int) -> Budget:
+    """The budget to ask one of several servers, of which any will do."""
+    return budget.within(max(LEAST_SHARE_SECONDS, budget.left / servers))
 
 
-def checked(replies: list[Any]) -> list[Any]:
-    """Replies of which none is an error."""
+def without_errors(replies: list[Any]) -> list[Any]:
+    """Returns the replies, or raises the first error among them."""
     for reply in replies:
         if isinstance(reply, ResponseError):
             raise reply

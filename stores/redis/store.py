@@ -1,4 +1,4 @@
-"""The store itself: which commands its calls are."""
+"""The store: the commands that each call sends."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Any, ClassVar
 from stores.base import Store, Token, new_token
 from stores.errors import Conflict, StoreChanged, StoreConfigError
 from stores.patience import Budget, Patience
-from stores.redis.calls import Calls
-from stores.redis.keys import Keys
-from stores.redis.line import Command
-from stores.redis.places import read_place
+from stores.redis.client import Client
+from stores.redis.connection import Command
+from stores.redis.key_names import KeyNames
+from stores.redis.location import read_location
 from stores.redis.routes import Route
-from stores.redis.setup import OPTIONS, Setup
+from stores.redis.settings import OPTIONS, Settings
 
 PUT_CHUNK_BYTES = 8 << 20
 GET_CHUNK_KEYS = 8  # redis-py's parser slows down on replies of many megabytes
 DELETE_CHUNK_KEYS = 1000
 ROOTS_CHUNK = 100
-#: Stands for the server whose clock counts, of a cluster; nothing is stored there.
+#: A key that chooses the server of a cluster whose clock counts; nothing is stored under it.
 CLOCK = b"mta:clock"
-CLOCK_LASTS = 15.0
+CLOCK_SECONDS = 15.0
 
-# A call that is retried because its reply was lost finds its own token, and has succeeded. It writes again,
-# so that WAIT on its connection waits for the root.
+# A swap that is retried because its reply was lost finds its own token, and has succeeded. It writes again,
+# so that WAIT on the new connection waits for the root.
 SWAP = """
 local found = redis.call('HMGET', KEYS[1], 'token', 'spread')
 if found[1] and (found[2] or '') ~= ARGV[4] then return -1 end
@@ -46,9 +46,9 @@ return 1
 class RedisStore(Store):
     """`redis://user:password@host:6379/0`, `rediss://` for TLS, and the same with `valkey`.
 
-    `redis+cluster://host,host:port` is a cluster, of which any node will do to begin with, and
-    `redis+sentinel://host,host:port/service/0` the master that Sentinels name. User and password may also
-    come as options or from the environment: REDIS_USERNAME, REDIS_PASSWORD, or VALKEY_ for valkey.
+    `redis+cluster://host,host:port` names some nodes of a cluster, `redis+sentinel://host,host:port/service/0`
+    the Sentinels of a master. User and password may also come as options or from the environment
+    (REDIS_USERNAME, REDIS_PASSWORD; VALKEY_ for valkey). Options and their defaults: docs/redis.md.
 
     >>> from stores import open_store
     >>> open_store("rediss+cluster://user:secret@one:7000,two:7001", patience=30)  # connects when it is used
@@ -62,12 +62,13 @@ class RedisStore(Store):
     def __init__(self, url: str, **options: Any) -> None:
         super().__init__(url, **options)
         login = {name: self._credential(name) for name in ("username", "password")}
-        setup = Setup(self.url, read_place(self._url), self._options, login, Patience.of(self._options))
-        self._calls = Calls(setup, self._check_open)
-        self._keys = Keys(self._options.get("spread", 0))
+        location, patience = read_location(self._url), Patience.of(self._options)
+        settings = Settings(self.url, location, self._options, login, patience)
+        self._client = Client(settings, self._check_open)
+        self._names = KeyNames(self._options.get("spread", 0))
         self._ttl_ms = math.ceil(self._options.get("ttl", 0) * 1000)
         self._min_replicas: int = self._options.get("min_replicas", 0)
-        #: how far the server's clock is ahead of the monotonic one here, and when that was asked
+        #: the server's clock minus the monotonic one here, and when that was asked
         self._clock = 0.0, float("-inf")
 
     # Pages
@@ -80,39 +81,38 @@ class RedisStore(Store):
             if chunk and size + len(value) > PUT_CHUNK_BYTES:
                 self._put_chunk(chunk)
                 chunk, size = [], 0
-            chunk.append(("SET", self._keys.page(key), value, *expiry))
+            chunk.append(("SET", self._names.page(key), value, *expiry))
             size += len(value)
         self._put_chunk(chunk)
 
     def _put_chunk(self, chunk: list[Command]) -> None:
-        # What a swap waits for includes the pages that its server got before, and not those of other servers.
-        self._calls.run("put_many", chunk, replicas=self._min_replicas if self._keys.spread else 0)
+        # With `spread`, pages are on other servers than the root, whose replicas a swap does not wait for.
+        self._client.execute("put_many", chunk, replicas=self._min_replicas if self._names.spread else 0)
 
     def _get_many(self, keys: list[str]) -> list[bytes | None]:
-        return self._in_chunks("get_many", [("GET", self._keys.page(key)) for key in keys], GET_CHUNK_KEYS)
+        return self._in_chunks("get_many", [("GET", self._names.page(key)) for key in keys], GET_CHUNK_KEYS)
 
     def _missing(self, keys: list[str]) -> list[str]:
-        commands: list[Command] = [("EXISTS", self._keys.page(key)) for key in keys]
+        commands: list[Command] = [("EXISTS", self._names.page(key)) for key in keys]
         try:
             found = self._in_chunks("missing", commands, DELETE_CHUNK_KEYS)
-        except StoreConfigError:  # a user who may not ask may still read
+        except StoreConfigError:  # this user may read, but not ask
             return super()._missing(keys)
         return [key for key, there in zip(keys, found, strict=True) if not there]
 
     def _delete_many(self, keys: list[str]) -> None:
         def delete(route: Route, budget: Budget) -> None:
-            route.run(
-                [("UNLINK", key) for key in chunk] if route.one_key_each else [("UNLINK", *chunk)], budget
-            )
+            one_by_one = route.one_key_per_command
+            route.execute([("UNLINK", key) for key in chunk] if one_by_one else [("UNLINK", *chunk)], budget)
 
         for start in range(0, len(keys), DELETE_CHUNK_KEYS):
-            chunk = [self._keys.page(key) for key in keys[start : start + DELETE_CHUNK_KEYS]]
-            self._calls.call("delete_many", delete)
+            chunk = [self._names.page(key) for key in keys[start : start + DELETE_CHUNK_KEYS]]
+            self._client.call("delete_many", delete)
 
     def _list_keys(self, prefix: str) -> Iterator[str]:
-        for pages in self._calls.scan("list_keys", self._keys.pages_like(prefix), "string"):
+        for pages in self._client.scan("list_keys", self._names.page_pattern(prefix), "string"):
             for page in pages:
-                key = self._keys.key_of(page)
+                key = self._names.key_of_page(page)
                 if key is not None:
                     yield key
 
@@ -125,30 +125,31 @@ class RedisStore(Store):
         return self._roots("read_roots", names)
 
     def _roots(self, call: str, names: list[str]) -> list[tuple[bytes, Token] | None]:
-        commands = [("HMGET", self._keys.root(name), "data", "token", "spread") for name in names]
+        commands = [("HMGET", self._names.root(name), "data", "token", "spread") for name in names]
         roots: list[tuple[bytes, Token] | None] = []
         for name, (data, token, spread) in zip(names, self._in_chunks(call, commands), strict=True):
-            if token is not None and (spread or b"") != self._keys.mark:
-                told = (spread or b"0").decode(errors="backslashreplace")
-                raise self._spread_otherwise(call, name, f"with spread={told}")
+            if token is not None and (spread or b"") != self._names.spread_mark:
+                written = (spread or b"0").decode(errors="backslashreplace")
+                raise self._wrong_spread(call, name, f"with spread={written}")
             roots.append(None if token is None else (data or b"", token))
         return roots
 
     def _swap_root(self, name: str, data: bytes, expected_token: Token | None) -> Token:
         expected = b"" if expected_token is None else expected_token
-        token, changes = new_token(), self._calls.changes
+        token, changes = new_token(), self._client.server_changes
 
         def check() -> None:
-            if self._calls.changes != changes:
+            if self._client.server_changes != changes:
                 raise StoreChanged(
-                    f"swap_root: {self.url} was started again, or another server took its place, so that "
-                    "pages put before may be gone: see that they are there, and repeat the call"
+                    f"swap_root: {self.url} was started again, or another server took its place, so "
+                    "pages put before may be gone: check that they are there, and repeat the call"
                 )
 
-        swap: Command = ("EVAL", SWAP, 1, self._keys.root(name), expected, token, data, self._keys.mark)
-        (done,) = self._calls.run("swap_root", [swap], replicas=self._min_replicas, check=check)
+        mark = self._names.spread_mark
+        swap: Command = ("EVAL", SWAP, 1, self._names.root(name), expected, token, data, mark)
+        (done,) = self._client.execute("swap_root", [swap], replicas=self._min_replicas, check=check)
         if done < 0:
-            raise self._spread_otherwise("swap_root", name, "with another spread")
+            raise self._wrong_spread("swap_root", name, "with another spread")
         if not done:
             raise Conflict(name)
         return token
@@ -163,51 +164,53 @@ class RedisStore(Store):
         return [name for name, done in zip(expected_tokens, deleted, strict=True) if not done]
 
     def _delete(self, name: str, expected_token: Token) -> Command:
-        return "EVAL", DELETE, 1, self._keys.root(name), expected_token
+        return "EVAL", DELETE, 1, self._names.root(name), expected_token
 
     def _list_roots(self, prefix: str) -> Iterator[str]:
-        for roots in self._calls.scan("list_roots", self._keys.roots_like(prefix), "hash"):
-            found = self._calls.run("list_roots", [("HGET", root, "spread") for root in roots])
+        for roots in self._client.scan("list_roots", self._names.root_pattern(prefix), "hash"):
+            found = self._client.execute("list_roots", [("HGET", root, "spread") for root in roots])
             for root, mark in zip(roots, found, strict=True):
-                name = self._keys.name_of(root)
-                if name is not None and (mark or b"") == self._keys.mark:
+                name = self._names.name_of_root(root)
+                if name is not None and (mark or b"") == self._names.spread_mark:
                     yield name
 
-    def _spread_otherwise(self, call: str, name: str, how: str) -> StoreConfigError:
+    def _wrong_spread(self, call: str, name: str, how: str) -> StoreConfigError:
         return StoreConfigError(
             f"{call}: the pages of the window {name!r} in {self.url} were written {how}, and this "
-            f"store was opened with spread={self._keys.spread}: every process has to open it with the same"
+            f"store was opened with spread={self._names.spread}: open it with the same in every process"
         )
 
     def _in_chunks(self, call: str, commands: Sequence[Command], size: int = ROOTS_CHUNK) -> list[Any]:
-        """The replies to commands, so many in a round trip."""
+        """The replies to commands, of which `size` are sent in one round trip."""
         replies: list[Any] = []
         for start in range(0, len(commands), size):
-            replies += self._calls.run(call, commands[start : start + size])
+            replies += self._client.execute(call, commands[start : start + size])
         return replies
 
     # Life
 
     def now(self) -> float:
-        """By the clock of one server, which is asked a few times a minute."""
+        """Seconds since 1970, by the clock of one server, which is asked every 15 seconds at most."""
         self._check_open("now")
-        ahead, asked = self._clock
-        if time.monotonic() - asked > CLOCK_LASTS:
-            ((seconds, micros),) = self._calls.run("now", [("EVAL", "return redis.call('TIME')", 1, CLOCK)])
+        offset, asked = self._clock
+        if time.monotonic() - asked > CLOCK_SECONDS:
+            ((seconds, micros),) = self._client.execute(
+                "now", [("EVAL", "return redis.call('TIME')", 1, CLOCK)]
+            )
             asked = time.monotonic()
-            ahead = int(seconds) + int(micros) / 1e6 - asked
-            self._clock = ahead, asked
-        return time.monotonic() + ahead
+            offset = int(seconds) + int(micros) / 1e6 - asked
+            self._clock = offset, asked
+        return time.monotonic() + offset
 
     def _incarnation(self) -> object:
-        self._calls.call("incarnation", lambda route, budget: route.verify(budget))
-        return self._calls.changes
+        self._client.call("incarnation", lambda route, budget: route.check_servers(budget))
+        return self._client.server_changes
 
     def _close(self) -> None:
-        self._calls.close()
+        self._client.close()
 
 
 class ValkeyStore(RedisStore):
-    """The same for the schemes of Valkey, whose user and password the environment has under its own name."""
+    """The same for the schemes of Valkey; the environment has VALKEY_USERNAME and VALKEY_PASSWORD."""
 
     credentials = "VALKEY"

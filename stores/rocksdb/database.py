@@ -1,4 +1,4 @@
-"""One open directory of RocksDB: what is written there and how, and what is given back to the disk."""
+"""One open RocksDB database: how pages and roots are written, and how disk space is freed."""
 
 from __future__ import annotations
 
@@ -10,59 +10,59 @@ from typing import Any
 import rocksdict
 
 from stores.errors import StoreError
-from stores.foreign import ignoring
-from stores.rocksdb.commits import Change, Commits
-from stores.rocksdb.directory import LOCK, file_at, open_directory
-from stores.rocksdb.engine import of_the_engine
+from stores.os_errors import ignoring
+from stores.rocksdb.commits import Change, CommitRecord
+from stores.rocksdb.directory import LOCK, file_id, open_directory
+from stores.rocksdb.engine_errors import is_engine_error
 from stores.rocksdb.layout import COMMITS, PAGE, scan
 
-#: Pages go through the log where roots are swapped at least this often, in bytes of pages. The log costs more
-#: than all else of a write, but without it a swap has to flush what was put before it.
+#: Pages go through the log while there are at most this many bytes of pages between two swaps. The log costs
+#: more than the rest of a write, but without it a swap has to flush the pages that were put before.
 LOGGED_BYTES = 16 << 20
 
-#: Bytes of pages between two looks at how much of the files is dead.
+#: Bytes of pages between two checks of how much of the files is dead.
 TIDY_BYTES = 32 << 20
 
-#: What lives in a directory that is closed is moved together if it is no more: it takes about a second.
+#: Closing a directory compacts at most this many live bytes: that takes about a second.
 QUICK_BYTES = 256 << 20
 
 
 class Database:
-    """Its users are the open stores and the threads in a call: the last one to leave closes it."""
+    """Its users are open stores and the threads in a call. When the last one releases it, it is closed."""
 
     def __init__(self, directory: str, create: bool, direct: bool) -> None:
         self.directory = directory
-        #: a set and not a number, so that who was interrupted on the way in or out counts once
+        #: a set and not a number, so that a user that was interrupted in `acquire` or `release` counts once
         self.users: set[object] = set()
         self.swapping = threading.Lock()
         self._logging = threading.Lock()
         self._tidying = threading.Lock()
-        #: bytes of pages put since the last root was swapped, and whether they are in the log
+        #: bytes of pages put since the last swap; whether pages go to the log; whether any page is not in it
         self._since_swap = 0
         self._logged = False
         self._unlogged = False
         self._since_look = 0
         self._moving = False
         self._deleted = False
-        rocks, self._mark = open_directory(directory, create, direct)
+        rocks, self._commits_file = open_directory(directory, create, direct)
         self.rocks: Any = rocks
-        #: no other file gets these numbers while the engine has the directory and its lock open
-        self.place, self._lock = file_at(directory), file_at(Path(directory, LOCK))
+        #: no other file can have these ids while the engine keeps the directory and its lock file open
+        self.directory_id, self._lock_id = file_id(directory), file_id(Path(directory, LOCK))
         self._unchecked = _unchecked()
 
     def check_in_place(self) -> None:
-        """Raises if the path leads elsewhere now: a write there is lost, or damages another database."""
-        if not self.in_place():
+        """Raises if the path names another directory now: a write would be lost, or damage that one."""
+        if not self.is_in_place():
             raise StoreError(
                 f"the directory {self.directory} was removed, renamed or replaced while it was open, and is "
                 "written no more: put it back, or start this process again"
             )
 
-    def in_place(self) -> bool:
-        return file_at(Path(self.directory, LOCK)) == self._lock
+    def is_in_place(self) -> bool:
+        return file_id(Path(self.directory, LOCK)) == self._lock_id
 
     def never_free(self) -> None:
-        """At its end, the engine would write what it has in memory."""
+        """Keeps this object alive for good: the engine writes its buffers to the path when it is freed."""
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
     def put(self, batch: Any, size: int) -> None:
@@ -76,9 +76,9 @@ class Database:
             self.rocks.write(batch, None if self._logged else _unlogged())
 
     def get(self, keys: list[bytes]) -> list[bytes | None]:
-        """Pages, without the engine's checksums: each page has one of its own, which is many times faster.
+        """The pages, read without the engine's slow checksums: each page has a checksum of its own.
 
-        One by one, since the engine checks what is read together all the same.
+        One by one, because the engine checks pages that are read together all the same.
         """
         return [self.rocks.get(key, read_opt=self._unchecked) for key in keys]
 
@@ -93,12 +93,12 @@ class Database:
         self._tidy()
 
     def commit(self, changes: list[Change]) -> None:
-        """Replaces or deletes roots, under `swapping`: durable then, as is all that was put before."""
+        """Replaces or deletes roots, under `swapping`. They and all pages put before are durable then."""
         if not changes:
             return
         self.check_in_place()
-        self._settle()
-        commits = (Commits.stored(self.rocks) or Commits()).then(changes)
+        self._flush_unlogged()
+        commits = (CommitRecord.stored(self.rocks) or CommitRecord()).then(changes)
         batch = rocksdict.WriteBatch(raw_mode=True)
         for key, _, new in changes:
             if new is None:
@@ -106,12 +106,12 @@ class Database:
             else:
                 batch.put(key, new)
         batch.put(COMMITS, commits.pack())
-        # Pages and roots share one log, so this makes the pages before it durable too.
+        # Pages and roots share one log, so syncing it makes the pages durable too.
         self.rocks.write(batch, _synced())
-        self._mark.note(commits.number)
+        self._commits_file.note(commits.number)
 
-    def _settle(self) -> None:
-        """What is not in the log is flushed to files."""
+    def _flush_unlogged(self) -> None:
+        """Flushes pages that are not in the log, and decides whether the next pages go to the log."""
         with self._logging:
             if self._unlogged:
                 self.rocks.flush(True)
@@ -121,70 +121,71 @@ class Database:
     # Room
 
     def _tidy(self) -> None:
-        """Lets the engine move what lives where a third of the files is dead, until that is done.
+        """Lets the engine move live pages to new files while more than a third of the files is dead.
 
-        A file goes when the last page in it is dead, and windows that live long share files with others. Done
-        always, it would move pages out of the oldest files, which are the next to die anyway.
+        The engine deletes a file when the last page in it is dead, and long-lived windows share files with
+        others. Moving always would be a waste: the oldest files are the next to die anyway.
         """
         with self._tidying:
             self._deleted = True
-            if self._moving or self._since_look >= max(TIDY_BYTES, self._size() // 8):
+            if self._moving or self._since_look >= max(TIDY_BYTES, self._stored_bytes() // 8):
                 self._since_look = 0
-                moving = self._dead() * 3 > self._size()
+                moving = self._dead_bytes() * 3 > self._stored_bytes()
                 if moving != self._moving:
-                    with ignoring(of_the_engine):  # what was to be deleted is
-                        self._move(moving, "0.5")
+                    with ignoring(is_engine_error):  # the deletion itself has succeeded
+                        self._set_moving(moving, "0.5")
                         self._moving = moving
 
-    def _move(self, moving: bool, of_files: str) -> None:
-        """Whether merging keys also moves their pages out of the oldest files, up to this part of all."""
+    def _set_moving(self, moving: bool, part: str) -> None:
+        """Sets whether compaction also moves live pages out of the oldest files, up to this part of them."""
         self.rocks.set_options(
             {
                 "enable_blob_garbage_collection": "true" if moving else "false",
-                "blob_garbage_collection_age_cutoff": of_files,
+                "blob_garbage_collection_age_cutoff": part,
             }
         )
 
-    def _size(self) -> int:
-        return self._figure("live-blob-file-size") + self._figure("live-sst-files-size")
+    def _stored_bytes(self) -> int:
+        return self._property("live-blob-file-size") + self._property("live-sst-files-size")
 
-    def _dead(self) -> int:
-        return self._figure("live-blob-file-garbage-size")
+    def _dead_bytes(self) -> int:
+        return self._property("live-blob-file-garbage-size")
 
-    def _figure(self, name: str) -> int:
+    def _property(self, name: str) -> int:
         return self.rocks.property_int_value(f"rocksdb.{name}") or 0
 
-    def _give_back(self) -> None:
-        """What is dead goes from the disk, as far as that takes no more than a second."""
-        if self._figure("live-sst-files-size") <= QUICK_BYTES or not self._has_pages():
-            self.rocks.compact_range(None, None)  # of keys alone: files in which nothing lives go
-            if self._dead() * 8 > self._size() and self._size() - self._dead() <= QUICK_BYTES:
-                self._move(True, "1.0")
+    def _free_disk(self) -> None:
+        """Frees the disk space of dead pages, as far as that takes no more than about a second."""
+        if self._property("live-sst-files-size") <= QUICK_BYTES or not self._has_pages():
+            self.rocks.compact_range(None, None)  # merges keys only, and deletes files without live pages
+            dead, stored = self._dead_bytes(), self._stored_bytes()
+            if dead * 8 > stored and stored - dead <= QUICK_BYTES:
+                self._set_moving(True, "1.0")
                 self.rocks.compact_range(None, None, _all_files())
 
     def _has_pages(self) -> bool:
         return any(True for _ in scan(self.rocks, PAGE, PAGE))
 
     def close(self) -> None:
-        """Closing again ends what an interrupt left undone."""
+        """Closes the database. A second call completes one that was interrupted."""
         try:
             if self._deleted:
-                with ignoring(_gone_wrong):  # what is wrong with the directory, closing it says
-                    self._give_back()
+                with ignoring(_is_closing_error):  # `rocks.close` raises if the directory is broken
+                    self._free_disk()
         finally:
             try:
-                with ignoring(_closed):
+                with ignoring(_is_closed_error):
                     self.rocks.close()
             finally:
-                self._mark.close()
+                self._commits_file.close()
 
 
-def _closed(error: Exception) -> bool:
+def _is_closed_error(error: Exception) -> bool:
     return isinstance(error, rocksdict.DbClosedError)
 
 
-def _gone_wrong(error: Exception) -> bool:
-    return of_the_engine(error) or _closed(error)
+def _is_closing_error(error: Exception) -> bool:
+    return is_engine_error(error) or _is_closed_error(error)
 
 
 def _unlogged() -> Any:
@@ -196,7 +197,7 @@ def _unlogged() -> Any:
 def _unchecked() -> Any:
     options = rocksdict.ReadOptions()
     options.set_verify_checksums(False)
-    # what was not checked is not for those who read roots
+    # unchecked blocks must not be in the cache, from which roots are read
     options.fill_cache(False)  # type: ignore[call-arg]
     return options
 

@@ -1,4 +1,4 @@
-"""What is in a database: the kinds of keys, and the entries of one kind."""
+"""The kinds of keys in a database, and how the entries of one kind are read."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ COMMITS = b"s"
 
 
 def scan(rocks: Any, prefix: bytes, start: bytes) -> Iterator[Any]:
-    """The entries from a key on that begin with a prefix, each as the engine's iterator that stands on it."""
+    """The entries with a prefix, from the key `start` on. Yields the engine's iterator at each of them."""
     entry = rocks.iter()
     entry.seek(start)
     while entry.valid() and entry.key().startswith(prefix):
         yield entry
         entry.next()
-    entry.status()  # an iterator that comes to a damaged place ends there, and says so only if asked
+    entry.status()  # raises if the iterator ended because of damage

@@ -1,4 +1,4 @@
-"""The open directories of this process, each shared by all stores that name it, by whatever path."""
+"""The open databases of this process. All stores on one directory share one, whatever path they name."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import threading
 from collections.abc import Callable
 
 from stores.rocksdb.database import Database
-from stores.rocksdb.directory import file_at
-from stores.rocksdb.engine import of_a_directory
+from stores.rocksdb.directory import file_id
+from stores.rocksdb.engine_errors import is_directory_error
 
 
 class Forked(Exception):
-    """The directory was open when this process was forked, and its lock is the parent's."""
+    """The directory was open when this process was forked, so the parent has its lock."""
 
 
-#: as keys, so that no call is needed to take one out, which an interrupt would find half done
+#: a dict, since `del` needs no call of a function, which an interrupt could find half done
 _databases: dict[Database, None] = {}
 _inherited: list[Database] = []
 _lock = threading.Lock()
 
 
-def enter(
+def acquire(
     directory: str, create: bool, direct: bool, users: tuple[object, ...], check: Callable[[], object]
 ) -> Database:
-    """The database in a directory, open until its last user has left. Raises what the check does."""
+    """Adds users to the database of a directory, which is opened for the first user. `check` may raise."""
     with _lock:
         check()
         for database in _databases:
@@ -37,16 +37,16 @@ def enter(
 
 
 def _found(directory: str) -> Database | None:
-    """The open database that a path leads to, or led to when it was opened."""
-    place = file_at(directory)
-    if any(each.directory == directory or each.place == place for each in _inherited):
+    """The open database at a path, or the one that was at this path when it was opened."""
+    directory_id = file_id(directory)
+    if any(each.directory == directory or each.directory_id == directory_id for each in _inherited):
         raise Forked(directory)
     for each in tuple(_databases):
-        if each.directory == directory or each.place == place:
+        if each.directory == directory or each.directory_id == directory_id:
             each.check_in_place()
             if each.users:
                 return each
-            _close(each)  # an interrupt kept its last user from it
+            _close(each)  # its last user was interrupted before it did so
     return None
 
 
@@ -56,10 +56,10 @@ def _opened(directory: str, create: bool, direct: bool) -> Database:
     return database
 
 
-def leave(*users: object) -> None:
-    """Closes the databases that nobody else uses. Who is no user leaves too."""
+def release(*users: object) -> None:
+    """Removes users from all databases, and closes those without users. Users that are none are ignored."""
     with _lock:
-        for database in tuple(_databases):  # some go meanwhile
+        for database in tuple(_databases):  # a copy, since `_close` removes entries
             try:
                 database.users.difference_update(users)
             finally:
@@ -68,20 +68,22 @@ def leave(*users: object) -> None:
 
 
 def _close(database: Database) -> None:
-    if not database.in_place():
-        database.never_free()  # and it stays in the list, since the engine opens no second one at its path
+    if not database.is_in_place():
+        database.never_free()  # and it stays registered: the engine opens no second one at its path
         return
     try:
         database.close()
     except Exception as error:
-        if of_a_directory(error):  # and it is closed: after an interrupt it stays, to be closed again
+        if is_directory_error(
+            error
+        ):  # it is closed all the same; after an interrupt it stays, to be closed again
             del _databases[database]
         raise
     del _databases[database]
 
 
 def _forget_after_fork() -> None:
-    # RocksDB's threads stay in the parent, and closing the child's copy would wait for them
+    # a forked child has none of RocksDB's threads, and closing its copy would wait for them
     global _lock
     for database in _databases:
         database.never_free()

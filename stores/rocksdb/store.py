@@ -1,4 +1,4 @@
-"""The store itself: which keys its calls read and write, and what stands in their way."""
+"""The store: the keys that each call reads and writes, and its errors."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import rocksdict
 
 from stores.base import Store, Token, new_token
 from stores.errors import Conflict, StoreConfigError, StoreError, StoreFull, StoreUnavailable
-from stores.names import check_key, check_name, page_key
+from stores.names import check_key, check_name, page_key, valid_or_none
 from stores.patience import Budget, Patience, Patient
 from stores.rocksdb.database import Database
 from stores.rocksdb.directory import InUse
-from stores.rocksdb.engine import of_a_directory
+from stores.rocksdb.engine_errors import is_directory_error
 from stores.rocksdb.layout import PAGE, ROOT, scan
-from stores.rocksdb.sharing import Forked, enter, leave
+from stores.rocksdb.sharing import Forked, acquire, release
 from stores.urls import parse_bool, parse_number, split_url, within
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ FULL = ("No space left on device", "Disk quota exceeded", "File too large", "Wri
 
 @dataclass(frozen=True)
 class OpeningFailures:
-    """What keeps a process from a directory."""
+    """The errors for a directory that this process may not open."""
 
     directory: str
 
@@ -59,7 +59,8 @@ class OpeningFailures:
 class RocksDBStore(Store):
     """`rocksdb:///var/lib/windows`. A relative directory, `rocksdb:directory`, is made absolute at once.
 
-    The database is made by the first call that needs it. One process at a time can have it open.
+    The first call opens the database, and creates it if there is none. One process at a time has it open. Its
+    options `patience`, `create` and `direct` are explained in docs/rocksdb.md.
 
     >>> import tempfile
     >>> from stores import open_store
@@ -70,10 +71,6 @@ class RocksDBStore(Store):
     """
 
     exclusive = True
-    #: patience: seconds that a call waits for another process to close the directory
-    #: create: whether the first call makes a database where there is none
-    #: direct: whether files are written past the page cache, for windows that would not stay in it;
-    #: the first store of a process that uses a directory decides
     known_options: ClassVar[dict[str, Callable[[Any], Any]]] = {
         "patience": within(parse_number, 0),
         "create": parse_bool,
@@ -180,12 +177,12 @@ class RocksDBStore(Store):
         first = start = kind + prefix.encode()
 
         def some(database: Database) -> list[bytes]:
-            # No iterator outlives this call, since an iterator keeps the directory locked after close().
+            # In one call, since an iterator that is kept would keep the directory locked after close().
             return [entry.key() for entry in islice(scan(database.rocks, first, start), LIST_CHUNK)]
 
         while keys := self._call(call, some):
             for key in keys:
-                found = _found(key[len(kind) :], check)
+                found = valid_or_none(key[len(kind) :], check)
                 if found is not None:
                     yield found
             start = keys[-1] + b"\0"
@@ -197,16 +194,16 @@ class RocksDBStore(Store):
         caller = self, threading.get_ident()
         try:
             try:
-                return action(self._patient.call(call, lambda _: self._enter(call, caller)))
+                return action(self._patient.call(call, lambda _: self._acquire(call, caller)))
             finally:
-                leave(caller)
+                release(caller)
         except Exception as error:
-            if not of_a_directory(error):
+            if not is_directory_error(error):
                 raise
             raise self._explained(call, str(error)) from error
 
-    def _enter(self, call: str, caller: object) -> Database:
-        return enter(
+    def _acquire(self, call: str, caller: object) -> Database:
+        return acquire(
             self._directory, self._create, self._direct, (self, caller), lambda: self._check_open(call)
         )
 
@@ -219,15 +216,15 @@ class RocksDBStore(Store):
         return StoreError(f"{where}: {text}")
 
     def close(self) -> None:
-        """Closing again ends what an interrupt left undone."""
+        """Closes the store. A second call completes one that was interrupted."""
         self._closed = True
         self._close()
 
     def _close(self) -> None:
         try:
-            leave(self, (self, threading.get_ident()))
-        except Exception as error:  # of what was put since the last root, nothing counted yet
-            if not of_a_directory(error):
+            release(self, (self, threading.get_ident()))
+        except Exception as error:  # what was put since the last root did not count yet
+            if not is_directory_error(error):
                 raise
             raise self._explained("close", str(error)) from error
 
@@ -246,11 +243,3 @@ def _data_and_token(stored: bytes | None) -> tuple[bytes, Token] | None:
 
 def _token(stored: bytes | None) -> bytes | None:
     return None if stored is None else stored[:TOKEN_BYTES]
-
-
-def _found(stored: bytes, check: Callable[[object], str]) -> str | None:
-    """A key or name, or None if no store could have put it there."""
-    try:
-        return check(stored.decode())
-    except ValueError:
-        return None

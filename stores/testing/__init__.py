@@ -1,4 +1,4 @@
-"""What every store must do, as a test class to inherit from, and stores that are slow, faulty or counted.
+"""The contract of stores as a test class to inherit from, and wrappers that are slow, faulty or counted.
 
 class TestMyStore(StoreContract):
     @pytest.fixture
@@ -9,7 +9,7 @@ class TestMyStore(StoreContract):
 
 import pytest
 
-# before the import of the parts, so that their assertions tell what they found
+# before the parts are imported, so that their assertions show the values
 for _part in ("fixtures", "pages", "listing", "roots", "threads", "life"):
     pytest.register_assert_rewrite(f"stores.testing.{_part}")
 

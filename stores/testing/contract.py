@@ -10,7 +10,7 @@ from stores.testing.threads import ThreadsContract
 
 
 class StoreContract(PagesContract, ListingContract, RootsContract, ThreadsContract, LifeContract):
-    """Inherit, and give a fixture `store`. Each test uses names of its own, so the store may be shared.
+    """Inherit, and give a fixture `store`. Each test uses names of its own, so tests may share a store.
 
-    Set `picklable = False` or `survives_fork = False` if yours is not, or does not.
+    Set `picklable = False` or `survives_fork = False` if your store cannot be pickled, or not be forked.
     """

@@ -1,4 +1,4 @@
-"""Stores that fail, are late, or refuse what must never be asked of them."""
+"""Stores that fail, that write late, or that refuse to write a key twice."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ WRITES = frozenset({"put_many", "delete_many", "delete_range", "swap_root", "del
 
 
 class FaultyStore(WrapperStore):
-    """Raises StoreUnavailable instead of a call, or after it: then it was done and only its reply is lost.
+    """Raises StoreUnavailable instead of a call, or with `after`, after it, as if its reply was lost.
 
-    `fails` is a probability, drawn from `seed`, or a function of the call's name and its number from 1 on.
+    `fails` is a probability, drawn with `seed`, or a function of the call's name and its number from 1 on.
 
     >>> from stores import open_store
     >>> store = FaultyStore(open_store("memory:"), lambda call, number: number == 2, after=True)
@@ -60,9 +60,9 @@ class FaultyStore(WrapperStore):
 
 
 class WriteOnceStore(WrapperStore):
-    """Refuses another value under a key that was ever put, deleted or not: a late write could bring it back.
+    """Refuses another value under a key that was ever put, even if deleted: a late write could restore it.
 
-    What it refused is in `refused`, since a refusal in the background may go unheard.
+    The refused keys are in `refused`, because nobody may see the error of a call in the background.
 
     >>> from stores import open_store
     >>> store = WriteOnceStore(open_store("memory:"))
@@ -90,10 +90,10 @@ class WriteOnceStore(WrapperStore):
 
 
 class LateStore(WrapperStore):
-    """Raises StoreUnavailable instead of a call that writes, which is then done at some later time.
+    """Raises StoreUnavailable instead of a call that writes, and makes the call at some later time.
 
-    So it is when a connection breaks whose bytes are still on their way. `late` is a probability, drawn from
-    `seed`, or a function of the call's name and its number from 1 on; `deliver` does what is still waiting.
+    That happens if a connection breaks while its bytes are on their way. `late` is a probability, drawn
+    with `seed`, or a function of the call's name and its number from 1 on. `deliver` makes the waiting calls.
 
     >>> from stores import open_store
     >>> store = LateStore(open_store("memory:"), lambda call, number: number == 1)
@@ -128,7 +128,7 @@ class LateStore(WrapperStore):
         return action()
 
     def deliver(self, most: int | None = None) -> None:
-        """Does some of what waits, in any order, or all of it."""
+        """Makes at most `most` of the waiting calls, in any order, or all of them."""
         with self._lock:
             self._random.shuffle(self.waiting)
             count = len(self.waiting) if most is None else most

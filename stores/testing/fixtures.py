@@ -1,4 +1,4 @@
-"""What each part of the contract is given."""
+"""The fixtures of all parts of the contract."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ODD_IDS = [ascii(name)[:12] for name in ODD_NAMES]
 
 
 class Fixtures:
-    """The store, which a subclass gives, and for each test names and keys of its own."""
+    """The store, which a subclass gives, and names and keys that are new for each test."""
 
     @pytest.fixture
     def store(self) -> Iterator[Store]:

@@ -68,7 +68,7 @@ def test_soak_finds_a_store_that_loses_pages(tmp_path: Path) -> None:
     """The soak itself is put to the test: with a RocksDB that never syncs what it was given."""
     program = (
         "import sys, stores.rocksdb.database as rocksdb\n"
-        "rocksdb.Database._settle = lambda self: None\n"
+        "rocksdb.Database._flush_unlogged = lambda self: None\n"
         "from mta.cli.main import main\n"
         f"sys.exit(main(['soak', '--kills', '60', '--seed', '7', 'rocksdb://{tmp_path}/db']))\n"
     )

@@ -21,7 +21,7 @@ from stores import (
 )
 from stores.names import escape_name, unescape_name
 from stores.redis import RedisStore
-from stores.redis.places import read_place
+from stores.redis.location import read_location
 from stores.urls import parse_bool
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
@@ -160,8 +160,8 @@ def test_passwords_are_not_shown_but_travel(url: str, options: dict[str, Any]) -
     assert "hunter2" not in f"{store} {store!r} {store.url}"
     assert "host" in store.url
     travelled = pickle.loads(pickle.dumps(store))
-    assert travelled._calls._setup.login == store._calls._setup.login  # type: ignore[attr-defined]
-    assert travelled._calls._setup.login["password"] == "hunter2"
+    assert travelled._client._settings.login == store._client._settings.login  # type: ignore[attr-defined]
+    assert travelled._client._settings.login["password"] == "hunter2"
 
 
 SECRETS = [
@@ -235,7 +235,7 @@ def test_no_malformed_url_shows_its_password(url: str) -> None:
     ],
 )
 def test_several_hosts(url: str, addresses: list[tuple[str, int]]) -> None:
-    assert read_place(url).addresses == addresses
+    assert read_location(url).addresses == addresses
 
 
 @pytest.mark.parametrize("scheme", ["redis", "valkey"])
@@ -254,7 +254,7 @@ def test_users_and_passwords_come_from_the_environment_of_the_product(
         ("valkey", "of-valkey"),
         ("valkeys+cluster", "of-valkey"),
     ):
-        assert open_store(f"{scheme}://h")._calls._setup.login["password"] == password  # type: ignore[attr-defined]
+        assert open_store(f"{scheme}://h")._client._settings.login["password"] == password  # type: ignore[attr-defined]
 
 
 def test_conflict_pickles() -> None:

@@ -151,7 +151,7 @@ def test_a_swap_whose_reply_was_lost_succeeds(redis_url: str, monkeypatch: pytes
     with open_store(redis_url, backoff=0.001) as store:
         token = store.swap_root(name, b"one", None)
         lost = []
-        run = Server.run
+        run = Server.execute
 
         def lose_first_reply(self: Server, *arguments: Any, **how: Any) -> Any:
             reply = run(self, *arguments, **how)
@@ -160,7 +160,7 @@ def test_a_swap_whose_reply_was_lost_succeeds(redis_url: str, monkeypatch: pytes
                 raise redis.ConnectionError("reply lost")
             return reply
 
-        monkeypatch.setattr(Server, "run", lose_first_reply)
+        monkeypatch.setattr(Server, "execute", lose_first_reply)
         token = store.swap_root(name, b"two", token)
         assert lost == [[1]]
         assert store.read_root(name) == (b"two", token)

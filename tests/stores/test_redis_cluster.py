@@ -23,7 +23,7 @@ from stores import (
     page_prefix,
     pages_of,
 )
-from stores.redis.server import FRESH, Server
+from stores.redis.server import FRESH_SECONDS, Server
 from stores.testing import StoreContract
 
 pytestmark = pytest.mark.redis
@@ -167,7 +167,7 @@ def test_keys_that_move_while_they_are_listed_are_found(masters: Cluster, monkey
         source = masters.owner(slot_of(name))
         target = next(each for each in masters.masters if each is not source)
         move = None
-        run = Server.run
+        run = Server.execute
 
         def moves_behind_the_back(server: Server, commands: Any, *arguments: Any, **how: Any) -> Any:
             nonlocal move
@@ -177,7 +177,7 @@ def test_keys_that_move_while_they_are_listed_are_found(masters: Cluster, monkey
                 move.some(25)
             return replies
 
-        monkeypatch.setattr(Server, "run", moves_behind_the_back)
+        monkeypatch.setattr(Server, "execute", moves_behind_the_back)
         assert set(store.list_keys(pages_of(name))) == set(keys)
         monkeypatch.undo()
         assert move is not None
@@ -257,7 +257,7 @@ def test_a_master_that_was_away_is_noticed_by_who_did_nothing_meanwhile(replicat
     with open_store(replicated.url) as store:
         store.put_many(values(keys))
         before = store.incarnation()
-        time.sleep(FRESH)
+        time.sleep(FRESH_SECONDS)
         take_over(replica)
         wait_for("its master follows it", lambda: info(master, "replication")["role"] == "slave")
         take_over(master)

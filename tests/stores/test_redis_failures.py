@@ -30,7 +30,7 @@ from stores import (
     page_prefix,
 )
 from stores.patience import Budget
-from stores.redis.server import FRESH, Server
+from stores.redis.server import FRESH_SECONDS, Server
 from stores.testing import StoreContract
 
 pytestmark = pytest.mark.redis
@@ -135,7 +135,7 @@ def test_refused_connections_are_waited_for(tmp_path: Path, server_executable: s
 
 
 def test_a_call_of_many_parts_has_patience_for_each(lasting: RedisServer, monkeypatch: Any) -> None:
-    run = Server.run
+    run = Server.execute
 
     late, monotonic = 0.0, time.monotonic
 
@@ -148,7 +148,7 @@ def test_a_call_of_many_parts_has_patience_for_each(lasting: RedisServer, monkey
     with open_store(lasting.url, patience=100) as store:
         store.get_many(keys[:1])
         monkeypatch.setattr(time, "monotonic", lambda: monotonic() + late)
-        monkeypatch.setattr(Server, "run", slowly)
+        monkeypatch.setattr(Server, "execute", slowly)
         assert store.get_many(keys) == [None] * 40  # 5 parts
 
 
@@ -184,7 +184,7 @@ def test_a_pool_that_stays_busy_is_not_a_server_that_does_not_answer(lasting: Re
                 held.set()
                 release.wait(300)
 
-            store._calls.call("hold", lambda route, budget: route.run((), budget, check=check))  # type: ignore[attr-defined]
+            store._client.call("hold", lambda route, budget: route.execute((), budget, check=check))  # type: ignore[attr-defined]
 
         holder = threading.Thread(target=hold)
         holder.start()
@@ -228,7 +228,7 @@ def test_a_fork_while_others_connect_does_not_hang(lasting: RedisServer) -> None
 
         def churn() -> None:
             while not stop.is_set():
-                store._calls.changed()  # type: ignore[attr-defined]
+                store._client.server_changed()  # type: ignore[attr-defined]
                 store.get_many(KEYS[:1])
 
         busy = [threads.submit(churn) for _ in range(4)]
@@ -287,9 +287,9 @@ def test_asking_for_the_incarnation_takes_no_call_while_others_are_made(lasting:
         for _ in range(50):
             store.incarnation()
         asked = processed() - start - mine
-        if time.monotonic() - began < FRESH:
+        if time.monotonic() - began < FRESH_SECONDS:
             assert asked == 0
-        time.sleep(FRESH)
+        time.sleep(FRESH_SECONDS)
         start = processed()
         store.incarnation()
         assert processed() - start - mine == 3
@@ -396,7 +396,7 @@ def test_a_file_of_tls_that_is_not_there_is_named_at_once() -> None:
 def test_swaps_and_deletions_that_arrive_late_change_nothing(lasting: RedisServer, monkeypatch: Any) -> None:
     """Their bytes stay in a buffer of the network after the connection was given up, and come once more."""
     sent: list[tuple[Any, ...]] = []
-    run = Server.run
+    run = Server.execute
 
     def record(self: Server, commands: Any, *arguments: Any, **how: Any) -> Any:
         sent.extend(command for command in commands if command[0] == "EVAL")
@@ -406,7 +406,7 @@ def test_swaps_and_deletions_that_arrive_late_change_nothing(lasting: RedisServe
         return [ask(lasting, *command) for command in sent]
 
     with open_store(lasting.url) as store:
-        monkeypatch.setattr(Server, "run", record)
+        monkeypatch.setattr(Server, "execute", record)
         first = store.swap_root("late", b"one", None)
         assert late() == [1]
         assert store.read_root("late") == (b"one", first)

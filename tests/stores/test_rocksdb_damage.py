@@ -23,10 +23,10 @@ import os, signal, sys
 from mta import AmortizedMTA, monoids
 from mta.policies import CountWindow
 from stores import open_store
-from stores.rocksdb.sharing import enter
+from stores.rocksdb.sharing import acquire
 
 store = open_store(f"rocksdb://{sys.argv[1]}")
-flush = enter(sys.argv[1], True, False, ("test",), lambda: None).rocks.flush
+flush = acquire(sys.argv[1], True, False, ("test",), lambda: None).rocks.flush
 values = [float(i * 7919 % 99991) for i in range(20_000)]  # pages of 8 KB, which are in blob files
 early = AmortizedMTA(monoids.Sum(), CountWindow(3000), store=store, name="early", page_size=1024)
 early.extend(values[:5000])

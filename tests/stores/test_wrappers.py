@@ -107,7 +107,7 @@ def test_every_call_goes_through_to_the_inner_store() -> None:
 
 
 def test_a_wrapper_says_how_it_is_pickled() -> None:
-    with pytest.raises(StoreConfigError, match="no __reduce__ that says how"):
+    with pytest.raises(StoreConfigError, match="no __reduce__ that makes it again"):
         pickle.dumps(CountingStore(open_store("memory:x")))
     with pytest.raises(StoreConfigError, match="a private memory: store cannot be pickled"):
         pickle.dumps(LatencyStore(open_store("memory:"), delay=0))

@@ -23,8 +23,8 @@ pytest.importorskip("couchbase")
 
 import couchbase.exceptions as cb
 
-from stores.couchbase import big, heads
-from stores.couchbase import keys as documents
+from stores.couchbase import big_values, value_head
+from stores.couchbase import document_names as documents
 from stores.couchbase import store as store_module
 
 pytestmark = pytest.mark.couchbase
@@ -37,8 +37,8 @@ SMALL = b"small"
 @pytest.fixture(autouse=True)
 def small_documents(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_module, "DOCUMENT_BYTES", DOCUMENT)
-    monkeypatch.setattr(big, "PIECE_BYTES", PIECE)
-    monkeypatch.setattr(big, "LATE_SECONDS", 0.0)
+    monkeypatch.setattr(big_values, "PIECE_BYTES", PIECE)
+    monkeypatch.setattr(big_values, "LATE_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -47,9 +47,9 @@ def impatient(couchbase_url: str) -> Iterator[Any]:
         yield store
 
 
-def head_of(store: Any, key: str) -> heads.Head | None:
+def head_of(store: Any, key: str) -> value_head.ValueHead | None:
     found = collection(store).get_multi([documents.head(key)]).results
-    return heads.decode_head(found[documents.head(key)].value) if found else None
+    return value_head.decode_head(found[documents.head(key)].value) if found else None
 
 
 def untouched(_: str, action: Callable[[], Any]) -> Any:
@@ -95,7 +95,7 @@ def test_any_key_may_have_a_big_value(store: Any) -> None:
 def test_nothing_is_written_if_a_key_or_a_size_is_wrong(
     store: Any, keys: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(big, "MOST_PIECES", 4)
+    monkeypatch.setattr(big_values, "MOST_PIECES", 4)
     spoiled = Spoiled(store, untouched)
     with pytest.raises(ValueError, match="NUL"):
         store.put_many({keys[0]: SMALL, "a\0b": NEW})
@@ -268,7 +268,7 @@ def test_a_reader_whose_pieces_go_reads_again(
 def test_a_value_that_changes_all_the_time_is_given_up(
     store: Any, couchbase_url: str, keys: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(big, "READ_TRIES", 3)
+    monkeypatch.setattr(big_values, "READ_TRIES", 3)
     store.put_many({keys[0]: OLD})
     with open_store(couchbase_url) as other:
 
@@ -290,7 +290,7 @@ def test_pieces_that_may_still_arrive_stay_named(
     impatient: Any, keys: list[str], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A write without a reply may be done after the value was deleted. The next collector then finds it."""
-    monkeypatch.setattr(big, "LATE_SECONDS", 60.0)
+    monkeypatch.setattr(big_values, "LATE_SECONDS", 60.0)
     store, late = impatient, []
 
     def hold(call: str, action: Callable[[], Any]) -> Any:
@@ -307,8 +307,8 @@ def test_pieces_that_may_still_arrive_stay_named(
     late[0]()
     assert store.get_many(keys[:1]) == [None]
     assert list(store.list_keys(pages_of(name))) == keys[:1]
-    now = big.time.time()
-    monkeypatch.setattr(big.time, "time", lambda: now + 61)
+    now = big_values.time.time()
+    monkeypatch.setattr(big_values.time, "time", lambda: now + 61)
     store.delete_many(keys[:1])
     assert spoiled.left() == set()
     assert list(store.list_keys(pages_of(name))) == []
@@ -317,7 +317,7 @@ def test_pieces_that_may_still_arrive_stay_named(
 def test_what_was_written_without_a_fault_goes_at_once(
     store: Any, keys: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(big, "LATE_SECONDS", 60.0)
+    monkeypatch.setattr(big_values, "LATE_SECONDS", 60.0)
     spoiled = Spoiled(store, untouched)
     store.put_many({keys[0]: OLD})
     store.put_many({keys[0]: NEW})

@@ -17,7 +17,7 @@ from stores import Store, StoreClosed, StoreUnavailable, open_store
 pytest.importorskip("couchbase")
 
 from stores.couchbase.connection import Connection, Connector
-from stores.couchbase.obstacles import obstacles
+from stores.couchbase.diagnosis import diagnose
 from stores.patience import Budget
 
 pytestmark = pytest.mark.couchbase
@@ -54,7 +54,7 @@ def test_what_stands_in_the_way_is_told(silent: int) -> None:
 
 @pytest.mark.parametrize("host", ["a..b", "h:99999", "h:123456789012", "x" * 300])
 def test_any_host_has_an_explanation(host: str) -> None:
-    assert obstacles(f"couchbase://{host}", 1.0)
+    assert diagnose(f"couchbase://{host}", 1.0)
 
 
 def test_an_explanation_takes_no_longer_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,7 +65,7 @@ def test_an_explanation_takes_no_longer_than_it_may(monkeypatch: pytest.MonkeyPa
         raise OSError
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
-    assert obstacles("couchbase://slow", 0.1) == "slow was not found in time"
+    assert diagnose("couchbase://slow", 0.1) == "slow was not found in time"
     asked.set()
 
 
@@ -74,7 +74,7 @@ def test_an_explanation_needs_no_thread(monkeypatch: pytest.MonkeyPatch) -> None
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    assert "h was not found in time" in obstacles("couchbase://h", 0.1)
+    assert "h was not found in time" in diagnose("couchbase://h", 0.1)
 
 
 def test_threads_wait_for_one_connection_and_not_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ import couchbase.exceptions as cb
 from couchbase.options import GetOptions
 from couchbase.transcoder import RawBinaryTranscoder
 
-from stores.couchbase import keys as documents
+from stores.couchbase import document_names as documents
 
 pytestmark = pytest.mark.couchbase
 
@@ -214,9 +214,9 @@ def test_a_root_that_never_stays_is_given_up(
 
         for call in ("replace", "remove"):
             monkeypatch.setattr(collection(store), call, mismatch)
-        with pytest.raises(StoreUnavailable, match=r"swap_root.*2 tries.*would not stay"):
+        with pytest.raises(StoreUnavailable, match=r"swap_root.*2 tries.*changed by others"):
             store.swap_root(name, b"two", token)
-        with pytest.raises(StoreUnavailable, match=r"delete_root.*2 tries.*would not stay"):
+        with pytest.raises(StoreUnavailable, match=r"delete_root.*2 tries.*changed by others"):
             store.delete_root(name, token)
 
 

@@ -14,8 +14,8 @@ pytest.importorskip("couchbase")
 
 import couchbase.exceptions as cb
 
-from stores.couchbase import keys as documents
-from stores.couchbase import lines, lists
+from stores.couchbase import document_names as documents
+from stores.couchbase import list_lines, lists
 from stores.couchbase.documents import Documents
 
 pytestmark = pytest.mark.couchbase
@@ -33,7 +33,7 @@ def without_scans(store: Any) -> None:
 
 
 def list_document(store: Any, key: str) -> bytes:
-    value: bytes = collection(store).get(lines.list_of(key)).value
+    value: bytes = collection(store).get(list_lines.list_of(key)).value
     return value
 
 
@@ -123,7 +123,7 @@ def test_lists_do_not_grow_with_every_opening(
     couchbase_url: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A window that is opened, written and closed leaves lines that lead to nothing. Nobody lists here."""
-    monkeypatch.setattr(lists, "LEASE_SECONDS", -10)
+    monkeypatch.setattr(lists, "UNUSED_LINE_SECONDS", -10)
     monkeypatch.setattr(lists, "TIDY_EVERY", 1)
     sizes = []
     for epoch in range(6):
@@ -144,7 +144,7 @@ def test_tidying_spares_what_leads_somewhere_and_what_is_fresh(
 ) -> None:
     kept, gone, fresh = (page_key(page_prefix(name, 1, tier), 7) for tier in range(3))
     now = time.time()
-    monkeypatch.setattr(lists.time, "time", lambda: now - lists.LEASE_SECONDS - 10)
+    monkeypatch.setattr(lists.time, "time", lambda: now - lists.UNUSED_LINE_SECONDS - 10)
     store.put_many({kept: b"x", gone: b"x"})
     store.delete_many([gone])
     monkeypatch.setattr(lists.time, "time", lambda: now)
@@ -165,7 +165,7 @@ def test_a_list_that_cannot_be_tidied_stops_nobody(
         raise cb.UnAmbiguousTimeoutException
 
     monkeypatch.setattr(lists, "TIDY_EVERY", 1)
-    monkeypatch.setattr(lists, "LEASE_SECONDS", -10)
+    monkeypatch.setattr(lists, "UNUSED_LINE_SECONDS", -10)
     store.get_many(keys[:1])
     for call in ("get", "get_multi", "exists_multi", "replace"):
         monkeypatch.setattr(collection(store), call, refuse)
@@ -192,7 +192,7 @@ def test_a_list_that_cannot_be_tidied_stops_nobody(
 def test_lines_that_nobody_wrote_are_passed_over(store: Any, name: str, junk: bytes) -> None:
     key = page_key(page_prefix(name, 1, 0), 0)
     store.put_many({key: b"x"})
-    collection(store).binary().append(lines.list_of(documents.page(key)), junk)
+    collection(store).binary().append(list_lines.list_of(documents.page(key)), junk)
     assert list(store.list_keys(pages_of(name))) == [key]
     assert key in set(store.list_keys(f"{{{name[:9]}"))  # all lists are read
 
@@ -202,7 +202,7 @@ def test_a_line_from_the_far_future_is_not_kept_until_then(
     store: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = time.time()
-    monkeypatch.setattr(lists.time, "time", lambda: now + 2 * lines.FAR_AHEAD)
+    monkeypatch.setattr(lists.time, "time", lambda: now + 2 * list_lines.FAR_AHEAD)
     kept, gone = (page_key(page_prefix(name, 1, tier), 0) for tier in range(2))
     store.put_many({kept: b"x", gone: b"x"})
     store.delete_many([gone])
@@ -218,7 +218,7 @@ def test_a_list_that_changes_meanwhile_is_not_shortened(
     key, late = (page_key(page_prefix(name, 1, tier), 0) for tier in range(2))
     store.put_many({key: b"x"})
     store.delete_many([key])
-    monkeypatch.setattr(lists, "LEASE_SECONDS", -10)
+    monkeypatch.setattr(lists, "UNUSED_LINE_SECONDS", -10)
     listing = store.list_keys(pages_of(name))
     replace = collection(store).replace
 

@@ -20,8 +20,8 @@ pytest.importorskip("couchbase")
 from couchbase.options import UpsertOptions
 from couchbase.transcoder import JSONTranscoder, RawStringTranscoder
 
-from stores.couchbase import keys as documents
-from stores.couchbase.lines import list_of
+from stores.couchbase import document_names as documents
+from stores.couchbase.list_lines import list_of
 
 pytestmark = pytest.mark.couchbase
 

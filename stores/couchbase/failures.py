@@ -1,4 +1,4 @@
-"""What the errors of Couchbase's client mean: wait and try again, full, refused, or wrong."""
+"""Sorts the errors of Couchbase's client: transient, full, refused, or wrong."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from stores.patience import Budget
 
 NO_MEMORY = 0x82
 TOO_BIG = 0x03
-NETWORK_CODES = range(1001, 1100)  # of errors without a class
+NETWORK_CODES = range(1001, 1100)  # errors that have a code and no class of their own
 WRITES = ("put_many", "swap_root")
 REFUSED = (AuthenticationException, BucketNotFoundException)
 MISUSED = (InvalidArgumentException, DurabilityInvalidLevelException)
-PASSING = (
+TRANSIENT = (
     AmbiguousTimeoutException,
     DocumentLockedException,
     DurabilityImpossibleException,
@@ -52,12 +52,13 @@ PASSING = (
 
 
 class NoConnection(CouchbaseException):  # type: ignore[misc]
-    """No connection could be made; the message says what stands in the way."""
+    """No connection could be made; the message says what is wrong with each host."""
 
 
-def passes(error: CouchbaseException) -> bool:
+def is_transient(error: CouchbaseException) -> bool:
     """Whether the same call may succeed a little later."""
-    return isinstance(error, (*PASSING, NoConnection)) or getattr(error, "error_code", None) in NETWORK_CODES
+    transient = (*TRANSIENT, NoConnection)
+    return isinstance(error, transient) or getattr(error, "error_code", None) in NETWORK_CODES
 
 
 def too_big(error: CouchbaseException) -> bool:
@@ -66,7 +67,7 @@ def too_big(error: CouchbaseException) -> bool:
 
 @dataclass(frozen=True)
 class CouchbaseFailures:
-    """Of the store at a URL, which has no password in it."""
+    """The failures of one store, whose `url` is shown and so has no password."""
 
     url: str
     bucket: str
@@ -75,7 +76,7 @@ class CouchbaseFailures:
     errors = (CouchbaseException,)
 
     def final(self, call: str, error: CouchbaseException) -> StoreError | None:
-        if passes(error):
+        if is_transient(error):
             return None
         if isinstance(error, REFUSED):
             return StoreConfigError(
@@ -109,7 +110,7 @@ class CouchbaseFailures:
 
 
 def reason(error: Exception) -> str:
-    """In few words: the client's own text names its source code."""
+    """A short text for the error: the client's own text names its source files."""
     status, retried = _status(error)
     message = getattr(error, "message", None)
     details = [] if message in (None, "", "Operation failed") else [str(message).rstrip(".")]
@@ -120,7 +121,7 @@ def reason(error: Exception) -> str:
 
 
 def _status(error: Exception) -> tuple[int | None, set[str]]:
-    """The server's last status, and why the client tried again."""
+    """The last status of the server, and the client's reasons for its retries."""
     context = getattr(error, "error_context", None)
     details: dict[str, Any] = getattr(context, "_base", None) or {}
     return details.get("status_code"), set(details.get("retry_reasons") or ())

@@ -1,4 +1,4 @@
-"""What stands in the way of a connection. Couchbase's client only tells that it waited."""
+"""Finds out why no connection can be made. Couchbase's client only says that it timed out."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ PORTS = {"couchbase": 11210, "couchbases": 11207}
 HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(?::(\d+))?")
 
 
-def obstacles(servers: str, seconds: float) -> str:
-    """What is wrong with each host of `couchbase://host,host:port`, looked for no longer than that."""
+def diagnose(servers: str, seconds: float) -> str:
+    """What is wrong with each host of `couchbase://host,host:port`, found out in at most `seconds`."""
     scheme, _, hosts = servers.partition("://")
     deadline = time.monotonic() + seconds
     found = [f"{host} was not found in time" for host in hosts.split(",")]
 
     def look() -> None:
         for number, host in enumerate(hosts.split(",")):
-            found[number] = _obstacle(host, PORTS[scheme], deadline)
+            found[number] = _diagnose_host(host, PORTS[scheme], deadline)
 
-    # Names may take long to be looked up, and no time limit can be given for that.
+    # In a thread, since looking a name up may take long and has no time limit.
     with suppress(RuntimeError):  # there may be too many threads
-        thread = threading.Thread(target=look, name="couchbase-obstacles", daemon=True)
+        thread = threading.Thread(target=look, name="couchbase-diagnosis", daemon=True)
         thread.start()
         thread.join(seconds)
     return "; ".join(found)
 
 
-def _obstacle(host: str, port: int, deadline: float) -> str:
+def _diagnose_host(host: str, port: int, deadline: float) -> str:
     match = HOST.fullmatch(host)
     if match is None:
         return f"{host} is no host"

@@ -1,4 +1,4 @@
-"""The lines of lists: which documents one tells of, and in which list it stands."""
+"""The lines of lists: the documents that an entry stands for, and the list that it is in."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import time
 import zlib
 from collections.abc import Iterator
 
-from stores.couchbase.keys import HEAD, LIST, PAGE
+from stores.couchbase.document_names import HEAD, LIST, PAGE
 
 SHARDS = 64
-GROUP = re.compile(r"(mta:[hp]:\{[^{}]+\}:[0-9a-f]{16}:[0-9a-f]{2}:[0-9a-f]{14})[0-9a-f]{2}", re.DOTALL)
+PAGE_GROUP = re.compile(r"(mta:[hp]:\{[^{}]+\}:[0-9a-f]{16}:[0-9a-f]{2}:[0-9a-f]{14})[0-9a-f]{2}", re.DOTALL)
 GROUP_PAGES = 256
-FAR_AHEAD = 3600.0  # of a clock that is not believed
+FAR_AHEAD = 3600.0  # seconds by which the clock of another writer may be ahead
 
 
 def entry_of(document: str) -> str:
-    """What a line says of a document."""
-    match = GROUP.fullmatch(document)
+    """The entry of a document: for a page, its name without the last two digits, so 256 pages share one."""
+    match = PAGE_GROUP.fullmatch(document)
     return match[1] if match else document
 
 
-def group_of(document: str) -> str | None:
-    """What decides in which list a document is, or None if a prefix does not tell."""
+def shard_key_of(document: str) -> str | None:
+    """The part of a document's name that decides in which list it is; None if a prefix is too short."""
     end = document.find("}:")
     return document[:end] if end >= 0 and document.startswith((PAGE, HEAD)) else None
 
@@ -34,7 +34,7 @@ def shard_of(group: str) -> int:
 
 
 def list_of(document: str) -> str:
-    return f"{LIST}{document[4]}:{shard_of(group_of(document) or document):02x}"
+    return f"{LIST}{document[4]}:{shard_of(shard_key_of(document) or document):02x}"
 
 
 def encode_lines(entries: dict[str, float]) -> bytes:
@@ -44,9 +44,9 @@ def encode_lines(entries: dict[str, float]) -> bytes:
 
 
 def parse_lines(data: bytes, name: str) -> tuple[dict[str, float], int]:
-    """The entries with the last time that each was written, and how many lines there are.
+    """The entries with the time when each was last written, and the number of lines.
 
-    What is no line of this list is passed over: it must not keep anybody from what the others tell.
+    Anything else in the document is skipped, so that it does not hide the valid lines.
     """
     entries: dict[str, float] = {}
     lines = data.split(b"\n")
@@ -64,8 +64,8 @@ def parse_lines(data: bytes, name: str) -> tuple[dict[str, float], int]:
 
 
 def documents_of(entry: str) -> Iterator[str]:
-    """Those that a line tells of."""
+    """The documents that an entry stands for."""
     yield entry
-    if GROUP.fullmatch(f"{entry}00"):
+    if PAGE_GROUP.fullmatch(f"{entry}00"):
         for number in range(GROUP_PAGES):
             yield f"{entry}{number:02x}"

@@ -1,24 +1,24 @@
-"""How the engine is set up."""
+"""The options of the engine."""
 
 from __future__ import annotations
 
 import rocksdict
 
 
-def settings(direct: bool = False) -> rocksdict.Options:
-    """Memory that does not grow with the data, for pages of some 100 KB written once in order of their keys.
+def engine_options(direct: bool = False) -> rocksdict.Options:
+    """Options for pages of some 100 KB, written once in order of their keys, in memory of a fixed size.
 
-    Pages are in blob files, and only their keys are merged: a page is written once, and a file of pages goes
-    when the last of them is dead. Smaller values may live much longer than the pages they came with, and are
-    merged. Compression costs more than it saves on packed columns.
+    Pages are in blob files, and compaction merges their keys only: a page is written once, and a blob file is
+    deleted when its last page is dead. Values below 4 KB are merged with the keys, as they may live much
+    longer than the pages written with them. Compression costs more than it saves on packed columns.
 
-    `direct`: files are written past the system's page cache, and read by it all the same: a small file of
-    keys is read for many pages.
+    With `direct`, files are written past the system's page cache. They are read through it all the same: a
+    small file of keys is read for many pages.
     """
     options = rocksdict.Options(raw_mode=True)
     options.create_if_missing(False)
     options.set_use_direct_io_for_flush_and_compaction(direct)
-    # a log is taken as far as it can be read; that all commits were in it is found by their number and digest
+    # the log is read as far as it is valid; whether a commit is missing is checked by number and digest
     options.set_wal_recovery_mode(rocksdict.DBRecoveryMode.point_in_time())
     options.set_write_buffer_size(8 << 20)
     options.set_max_write_buffer_number(3)
@@ -27,17 +27,17 @@ def settings(direct: bool = False) -> rocksdict.Options:
     options.set_blob_compression_type(rocksdict.DBCompressionType.none())
     options.set_compression_type(rocksdict.DBCompressionType.none())
     options.set_level_zero_file_num_compaction_trigger(2)
-    # a write that has to wait for a flush waits with the interpreter's lock held: leave it room
+    # a write that waits for a flush holds the interpreter's lock, so let it wait late
     options.set_level_zero_slowdown_writes_trigger(64)
     options.set_level_zero_stop_writes_trigger(128)
     options.set_max_total_wal_size(16 << 20)
     options.set_target_file_size_base(32 << 20)
     options.set_max_bytes_for_level_base(256 << 20)
     options.set_max_open_files(64)
-    # each of the usual 16 threads reserves address space, of which a Spark worker may have little
+    # each of the usual 16 threads reserves address space, and a Spark worker may have little
     options.set_max_file_opening_threads(1)
     options.set_max_background_jobs(2)
-    # what the engine tells of itself grows without an end otherwise
+    # the engine's own message log would grow without end
     options.set_keep_log_file_num(2)
     options.set_max_log_file_size(1 << 20)
     tables = rocksdict.BlockBasedOptions()

@@ -1,12 +1,12 @@
-"""The names of documents: as the server ends them at 246 bytes, and keys take up to 240, 6 are left."""
+"""The names of documents: 6 bytes for the kind, before a key of up to 240. The server takes 246 bytes."""
 
 from __future__ import annotations
 
 from stores.names import escape_name, stored_key, stored_name
 
 PAGE = "mta:p:"
-HEAD = "mta:h:"  # of a value that takes several documents
-PIECE = "mta:c:"
+HEAD = "mta:h:"  # the head of a value that takes several documents
+PIECE = "mta:c:"  # and a piece of it
 ROOT = "mta:r:"
 LIST = "mta:l:"
 PREFIX_LENGTH = 6
@@ -29,12 +29,12 @@ def root(name: str) -> str:
 
 
 def key_of(document: str) -> str | None:
-    """The key of a page's or a head's document, None if nobody could have written it here."""
+    """The key of a page's or a head's document, or None if no store can have written the document."""
     return stored_key(document[PREFIX_LENGTH:])
 
 
 def name_of(document: str) -> str | None:
-    """The name of a root's document, None if nobody could have written it here."""
+    """The name of a root's document, or None if no store can have written the document."""
     return stored_name(document[PREFIX_LENGTH:])
 
 

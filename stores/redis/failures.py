@@ -1,4 +1,4 @@
-"""What the errors of Redis mean: that a call has failed for good, or that it is worth another try."""
+"""Sorts the errors of Redis: those that end a call, and transient ones, after which it is tried again."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from redis.exceptions import (
 
 from stores.errors import StoreConfigError, StoreError, StoreFull, StoreUnavailable
 from stores.patience import Budget
-from stores.redis.server import AllBusy, TooFewReplicas
+from stores.redis.server import NoFreeConnection, TooFewReplicas
 
-# Beside lost connections: replies of a server that fails over or moves slots.
-PASSING = (ReadOnlyError, AskError, ClusterDownError, MovedError, TryAgainError)
-PASSING_REPLIES = ("NOREPLICAS", "BUSY ", "UNBLOCKED", "WAIT cannot be used with replica")
+# Transient, beside lost connections: the replies of a server that fails over or moves slots.
+TRANSIENT = (ReadOnlyError, AskError, ClusterDownError, MovedError, TryAgainError)
+TRANSIENT_REPLIES = ("NOREPLICAS", "BUSY ", "UNBLOCKED", "WAIT cannot be used with replica")
 
 
 @dataclass(frozen=True)
 class RedisFailures:
-    """Of the store at a URL, which has no password in it."""
+    """The failures of one store, whose `url` is shown and so has no password."""
 
     url: str
     cluster: bool
 
-    errors = (RedisError, RedisClusterException, TooFewReplicas, AllBusy)
+    errors = (RedisError, RedisClusterException, TooFewReplicas, NoFreeConnection)
 
     def final(self, call: str, error: Exception) -> StoreError | None:
         url, text = self.url, str(error)
@@ -47,7 +47,7 @@ class RedisFailures:
             return StoreConfigError(
                 f"{call}: {url} has a certificate that is not trusted: {text}; see ssl_ca_certs"
             )
-        if isinstance(error, redis.OutOfMemoryError) or "OOM command" in text:  # the latter from Lua
+        if isinstance(error, redis.OutOfMemoryError) or "OOM command" in text:  # from a script
             return StoreFull(f"{call}: {url} is out of memory: raise maxmemory, or delete windows")
         if "MISCONF" in text:
             return StoreFull(f"{call}: {url} cannot write to its disk: make room there")
@@ -55,7 +55,7 @@ class RedisFailures:
             return StoreConfigError(f"{call}: {url} is a node of a cluster: open it as {scheme}+cluster://")
         if "cluster support disabled" in text:
             return StoreConfigError(f"{call}: {url} is not a cluster: open it as {scheme}://")
-        if isinstance(error, ResponseError) and not _passes(error):
+        if isinstance(error, ResponseError) and not _is_transient(error):
             return StoreError(f"{call}: {url} replied: {text}")
         return None
 
@@ -63,9 +63,9 @@ class RedisFailures:
         url, spent, text = self.url, budget.spent(), str(error).rstrip(".")
         if isinstance(error, ReadOnlyError):
             return StoreFull(f"{call}: {url} is read-only after {spent}: connect to the primary")
-        if isinstance(error, AllBusy):
+        if isinstance(error, NoFreeConnection):
             return StoreUnavailable(
-                f"{call}: {url}: {text} after {spent}: give max_connections as many as there are threads"
+                f"{call}: {url}: {text} after {spent}: raise max_connections to the number of threads"
             )
         if isinstance(error, TooFewReplicas):
             return StoreUnavailable(
@@ -78,5 +78,5 @@ class RedisFailures:
         )
 
 
-def _passes(error: ResponseError) -> bool:
-    return isinstance(error, PASSING) or str(error).startswith(PASSING_REPLIES)
+def _is_transient(error: ResponseError) -> bool:
+    return isinstance(error, TRANSIENT) or str(error).startswith(TRANSIENT_REPLIES)

@@ -1,4 +1,4 @@
-"""How a store is to connect, from its URL and options, and which servers it refuses."""
+"""The options of a Redis store, the connections that they ask for, and the servers that they refuse."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import redis
 from stores import patience
 from stores.errors import StoreConfigError
 from stores.redis.cluster import Cluster
-from stores.redis.line import Greeting, Settings
-from stores.redis.places import Place
+from stores.redis.connection import ConnectionSettings, ServerCheck
+from stores.redis.location import Location
 from stores.redis.routes import OneServer, Route
 from stores.redis.sentinel import Sentinel
 from stores.urls import parse_bool, parse_number, parse_whole, within
@@ -41,40 +41,44 @@ OPTIONS: Mapping[str, Callable[[Any], Any]] = {
 
 
 @dataclass(frozen=True)
-class Setup:
+class Settings:
     url: str
-    """Without the password, to be shown."""
-    place: Place
+    """Has no password: errors show it."""
+    location: Location
     options: Mapping[str, Any] = field(repr=False)
     login: Mapping[str, str | None] = field(repr=False)
     patience: patience.Patience
 
-    def route(self, changed: Callable[[], None]) -> Route:
-        """The way to the servers, which calls `changed` when one may have lost what it acknowledged."""
-        settings = self._settings(self.login, self.place.database, self._greet, changed)
-        if self.place.form == "cluster":
-            return Cluster(self.place.addresses, settings)
-        if self.place.form == "sentinel":
+    def route(self, server_changed: Callable[[], None]) -> Route:
+        """A route that calls `server_changed` when a server may have lost acknowledged writes."""
+        settings = self._settings(self.login, self.location.database, self._check_server, server_changed)
+        if self.location.topology == "cluster":
+            return Cluster(self.location.addresses, settings)
+        if self.location.topology == "sentinel":
             login = {name: self.options.get(f"sentinel_{name}") for name in self.login}
-            asking = self._settings(login, 0, None, changed)
-            return Sentinel(self.place.addresses, self.place.service, settings, asking)
-        return OneServer(self.place.addresses[0], settings)
+            sentinel_settings = self._settings(login, 0, None, server_changed)
+            return Sentinel(self.location.addresses, self.location.service, settings, sentinel_settings)
+        return OneServer(self.location.addresses[0], settings)
 
     def _settings(
-        self, login: Mapping[str, str | None], database: int, greet: Greeting, changed: Callable[[], None]
-    ) -> Settings:
-        return Settings(
-            redis.SSLConnection if self.place.tls else redis.Connection,
+        self,
+        login: Mapping[str, str | None],
+        database: int,
+        check_server: ServerCheck,
+        server_changed: Callable[[], None],
+    ) -> ConnectionSettings:
+        return ConnectionSettings(
+            redis.SSLConnection if self.location.tls else redis.Connection,
             {"db": database, **login, **self._tls()},
             connect_timeout=self.options.get("socket_connect_timeout", 2.0),
             timeout=min(self.options.get("socket_timeout", 5.0), self.patience.seconds),
             max_connections=self.options.get("max_connections", 50),
-            greet=greet,
-            changed=changed,
+            check_server=check_server,
+            server_changed=server_changed,
         )
 
     def _tls(self) -> dict[str, Any]:
-        if not self.place.tls:
+        if not self.location.tls:
             return {}
         tls = {name: value for name, value in self.options.items() if name.startswith("ssl_")}
         for name, value in tls.items():
@@ -82,8 +86,8 @@ class Setup:
                 raise StoreConfigError(f"{self.url}: {name} names no file: {value}")
         return {"ssl_check_hostname": True, **tls}
 
-    def _greet(self, info: dict[str, str] | None) -> None:
-        """Refuses a server that may drop pages, and for Sentinel one that is no master any more."""
+    def _check_server(self, info: dict[str, str] | None) -> None:
+        """Refuses a server that may evict pages, and one named by Sentinels that is no master any more."""
         allowed = self.options.get("allow_eviction", False)
         if info is None:
             if not allowed:
@@ -98,5 +102,5 @@ class Setup:
                 f"{self.url} has maxmemory-policy {policy}, which can drop pages of a live window: "
                 "set it to noeviction, or pass allow_eviction=True to take the risk"
             )
-        if self.place.form == "sentinel" and info.get("role", "master") != "master":
+        if self.location.topology == "sentinel" and info.get("role", "master") != "master":
             raise redis.ConnectionError("the server that Sentinel names is not a master")
