@@ -18,7 +18,7 @@ from spark_integration.call.planning import make_plan, with_results
 from spark_integration.call.workers import check_local_workers, for_workers
 from spark_integration.errors import RollingError
 from spark_integration.metrics import Metrics, with_metrics
-from spark_integration.partition.task import run
+from spark_integration.partition.task import roll_partition
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -186,7 +186,7 @@ def _rolling_batch(named: Named, plan: Plan, metrics: Metrics | None) -> DataFra
     ordered = spread.sortWithinPartitions(*keys, *order)
     result = with_results(named.df.schema, plan)
     schema = numbered_schema(result)
-    function = for_workers("rolling", run, plan)
+    function = for_workers("rolling", roll_partition, plan)
     if metrics is None:
         out = ordered.mapInArrow(function, schema)
     else:
@@ -205,7 +205,7 @@ def _conf(df: DataFrame, name: str) -> str | None:
 
 
 def _remote(df: DataFrame) -> bool:
-    """Whether this is a client of Spark Connect, which need not reach what executors reach."""
+    """Whether this is a client of Spark Connect, which need not reach the stores that executors reach."""
     return type(df).__module__.startswith("pyspark.sql.connect")
 
 

@@ -49,12 +49,12 @@ def _array(_monoid: Monoid, inputs: Sequence[Input]) -> sql.DataType:
 
 
 def _of_ufunc(monoid: FromUfunc, inputs: Sequence[Input]) -> str | None:
-    """The type of the results, as seen from those of two ones; None if they are no numbers."""
+    """The type of the results, found from the results for two ones; None if they are no numbers."""
     ones = np.array([1], dtype=np.int64 if inputs[0].encoding == "whole" else np.float64)
     try:
         lifted = monoid.lift_columns((ones,))
         kind = np.asarray(monoid.lower_columns(monoid.combine_columns(lifted, lifted))).dtype.kind
-    except Exception:  # the functions are the caller's; what they refuse is for the data to show
+    except Exception:  # the caller's functions may refuse ones, and take the data
         return None
     return {"i": "bigint", "f": "double", "b": "boolean"}.get(kind)
 
