@@ -12,7 +12,7 @@ from mta.monoids.base import Monoid
 from mta.policies import Policy
 from spark_integration.call.columns import check_sorted
 from spark_integration.call.frames import Closed
-from spark_integration.call.naming import Named, numbered, numbered_schema, place
+from spark_integration.call.naming import Named, numbered, numbered_schema, position_name
 from spark_integration.call.plan import Plan
 from spark_integration.call.planning import make_plan, with_results
 from spark_integration.call.workers import check_local_workers, for_workers
@@ -180,8 +180,8 @@ def _inputs(aggregates: Any) -> list[str]:
 def _rolling_batch(named: Named, plan: Plan, metrics: Metrics | None) -> DataFrame:
     check_sorted(plan)
     df = numbered(named.df)
-    keys = [place(key.index) for key in plan.keys]
-    order = [place(each.index) for each in plan.order]
+    keys = [position_name(key.index) for key in plan.keys]
+    order = [position_name(each.index) for each in plan.order]
     spread = df.repartition(*keys) if keys else df.repartition(1)
     ordered = spread.sortWithinPartitions(*keys, *order)
     result = with_results(named.df.schema, plan)

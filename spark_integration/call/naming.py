@@ -30,20 +30,20 @@ _LAMBDA = re.compile(r"(\b\w+_\d+|\(\w+_\d+(?:, \w+_\d+)*\)) ->")
 _OBJECT = re.compile(r"@[0-9a-f]+\b|columnnodeexpression|PythonUDF")
 
 
-def place(number: int) -> str:
+def position_name(number: int) -> str:
     """The name of a column while names do not matter."""
     return f"column_{number}"
 
 
 def numbered(df: DataFrame) -> DataFrame:
     """The DataFrame with its columns named by their positions."""
-    return df.toDF(*map(place, range(len(df.columns))))
+    return df.toDF(*map(position_name, range(len(df.columns))))
 
 
 def numbered_schema(schema: sql.StructType) -> sql.StructType:
     return sql.StructType(
         [
-            sql.StructField(place(number), field.dataType, field.nullable, field.metadata)
+            sql.StructField(position_name(number), field.dataType, field.nullable, field.metadata)
             for number, field in enumerate(schema.fields)
         ]
     )
@@ -113,7 +113,7 @@ class Named:
         extra = range(self._own, len(self.df.columns))
         kept = [number for number in range(len(result)) if number not in extra]
         if extra:
-            df = df.select(*map(place, kept))
+            df = df.select(*map(position_name, kept))
         return df.toDF(*(result.names[number] for number in kept))
 
     def _name(self, given: Any, where: str) -> Any:

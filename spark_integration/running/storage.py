@@ -155,8 +155,8 @@ def _task_name() -> str:
     if context is None:
         return f"spark/{secrets.token_hex(8)}"
     application = context.getLocalProperty("spark.app.id") or "app"
-    place = f"{context.stageId()}.{context.partitionId()}.{context.taskAttemptId()}"
-    return f"spark/{shortened(application, 80)}/{place}/{secrets.token_hex(4)}"
+    task = f"{context.stageId()}.{context.partitionId()}.{context.taskAttemptId()}"
+    return f"spark/{shortened(application, 80)}/{task}/{secrets.token_hex(4)}"
 
 
 def shortened(name: str, most: int) -> str:

@@ -22,7 +22,7 @@ from spark_integration.streaming.digests import buckets_of, encode_bucket, key_c
 from spark_integration.streaming.schema import RowSchema, concatenated, deserialized, serialized
 
 #: Columns of packed rows: the bucket, a column for the watermark, the position in the input, the rows.
-KEY, EVENT_TIME, POSITION, ROWS = "key", "event_time", "place", "packed"
+KEY, EVENT_TIME, POSITION, ROWS = "key", "event_time", "position", "packed"
 
 #: Stands for a bucket in the rows of the query's own state; it sorts before all buckets.
 QUERY_KEY = b""

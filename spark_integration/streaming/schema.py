@@ -87,20 +87,20 @@ class RowSchema:
     ) -> pa.Array:
         if found is None:
             return pa.nulls(batch.num_rows, field.type)
-        place, old = found
+        index, old = found
         if not widens(old, self.types[name]):
             raise RollingError(changed_type(name, old, self.types[name]))
-        column = batch.column(place)
+        column = batch.column(index)
         return column if column.type == field.type else column.cast(field.type)
 
 
 @lru_cache
 def _opened(packed: bytes, zone: str) -> tuple[Mapping[str, tuple[int, sql.DataType]], pa.Schema]:
-    """Places and types of columns by name, and their Arrow schema."""
+    """Indices and types of columns by name, and their Arrow schema."""
     types = unpacked_types(packed)
     schema = sql.StructType([sql.StructField(name, kind) for name, kind in types.items()])
-    places = {name: (place, kind) for place, (name, kind) in enumerate(types.items())}
-    return places, arrow_schema(schema, zone)
+    columns = {name: (index, kind) for index, (name, kind) in enumerate(types.items())}
+    return columns, arrow_schema(schema, zone)
 
 
 def column_name(name: str, sensitive: bool) -> str:

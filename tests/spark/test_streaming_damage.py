@@ -50,7 +50,7 @@ def call(stream: Simulated, store: Store, key: bytes, blob: bytes) -> list[Any]:
     state = StateOfSpark(blob, END, True)
     attempt = TaskAttempt(QUERY, str(stream.run), stream.batch, 0)
     stores = mock.Mock(store=lambda *_: nullcontext(store))
-    empty = pd.DataFrame([], columns=["place", "packed"])
+    empty = pd.DataFrame([], columns=["position", "packed"])
     with (
         mock.patch.object(TaskAttempt, "current", return_value=attempt),
         mock.patch.object(function, "OPEN_STORES", stores),
