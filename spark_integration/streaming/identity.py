@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import blake2b
 
 import msgpack
@@ -37,12 +38,12 @@ class Identity:
     #: the types of columns of rows that may wait in the state
     columns: Mapping[str, sql.DataType]
 
-    @property
+    @cached_property
     def fingerprint(self) -> bytes:
         """A digest of the parts, for the state of each bucket."""
         return blake2b(pack(dict(self.parts)), digest_size=8).digest()
 
-    @property
+    @cached_property
     def text(self) -> str:
         return ", ".join(f"{part}: {what}" for part, what in self.parts.items())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -48,25 +49,25 @@ class StreamPlan:
     #: partner come when the watermark has passed them; they are late if later rows have come out already
     after_outer_joins: bool = False
 
-    @property
+    @cached_property
     def span(self) -> float | None:
         """The longest time that a row is in the window of its key; None if the frame has no limit on time."""
         limits = self.plan.frame.policy.limits()
         return min((span for span, _ in limits.spans()), default=None)
 
-    @property
+    @cached_property
     def by_clock(self) -> bool:
         """Whether keys are forgotten by the time on the clock."""
         return not self.waits and self.forget_after is not None
 
-    @property
+    @cached_property
     def least(self) -> float | None:
         """The time after its last row at which a key is over; None for never."""
         if not self.waits:
             return self.forget_after
         return min((each for each in (self.span, self.forget_after) if each is not None), default=None)
 
-    @property
+    @cached_property
     def forgets_rows(self) -> bool:
         """Whether a forgotten key may have rows that would be in the window of a later row."""
         return self.forget_after is not None and (not self.waits or self.span is None)

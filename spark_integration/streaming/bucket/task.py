@@ -207,9 +207,10 @@ class BucketTask:
 
     def _names(self, names: Any) -> list[str]:
         """The names, if all of them are of this query's windows: a damaged state removes no others."""
-        found = [text(each, "the name of a window") for each in fields(names, "windows that ended")]
+        found: list[str] = fields(names, "windows that ended")
+        prefixes = f"{self._state.name}/", f"{windows_name(self._state.name)}/"
         for each in found:
-            if not each.startswith((f"{self._state.name}/", f"{windows_name(self._state.name)}/")):
+            if not text(each, "the name of a window").startswith(prefixes):
                 raise Malformed(f"{shown(each)} is no window of this query")
         return found
 
