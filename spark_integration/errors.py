@@ -18,7 +18,7 @@ class StoreNotUsable(RollingError):
 
 
 class WorkersNotUsable(RollingError):
-    """The Python that workers run does not have what they need."""
+    """The Python of the workers lacks a package that they need."""
 
 
 class DataError(ValueError):
@@ -26,4 +26,4 @@ class DataError(ValueError):
 
 
 class TaskStoreError(StoreError):
-    """In a task: the store cannot do what it was asked."""
+    """In a task: the store cannot do a call."""

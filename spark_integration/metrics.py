@@ -27,7 +27,7 @@ class Summary:
     rows: int
     #: groups that did not end in the chunk of rows where they began; the others need no window
     windows: int
-    #: rows that left those windows while they were open
+    #: rows that left windows while these were open
     evictions: int
     pages_written: int
     pages_read: int
@@ -43,7 +43,7 @@ class Summary:
 
 
 class Metrics:
-    """What a job did: give it to `rolling`, run an action, and look at `summary`.
+    """The counts of a job: give it to `rolling`, run an action, and look at `summary`.
 
         metrics = Metrics()
         rolling(df, order_by="ts", rows=9, aggregates=aggregates, metrics=metrics).write.parquet(path)

@@ -12,13 +12,13 @@ from mta.monoids.base import Monoid
 from mta.policies import Policy
 from spark_integration.call.columns import check_sorted
 from spark_integration.call.frames import Closed
-from spark_integration.call.naming import Named, numbered, numbered_schema, place
+from spark_integration.call.naming import Named, numbered, numbered_schema, position_name
 from spark_integration.call.plan import Plan
 from spark_integration.call.planning import make_plan, with_results
 from spark_integration.call.workers import check_local_workers, for_workers
 from spark_integration.errors import RollingError
 from spark_integration.metrics import Metrics, with_metrics
-from spark_integration.partition.task import run
+from spark_integration.partition.task import roll_partition
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -180,13 +180,13 @@ def _inputs(aggregates: Any) -> list[str]:
 def _rolling_batch(named: Named, plan: Plan, metrics: Metrics | None) -> DataFrame:
     check_sorted(plan)
     df = numbered(named.df)
-    keys = [place(key.index) for key in plan.keys]
-    order = [place(each.index) for each in plan.order]
+    keys = [position_name(key.index) for key in plan.keys]
+    order = [position_name(each.index) for each in plan.order]
     spread = df.repartition(*keys) if keys else df.repartition(1)
     ordered = spread.sortWithinPartitions(*keys, *order)
     result = with_results(named.df.schema, plan)
     schema = numbered_schema(result)
-    function = for_workers("rolling", run, plan)
+    function = for_workers("rolling", roll_partition, plan)
     if metrics is None:
         out = ordered.mapInArrow(function, schema)
     else:
@@ -205,7 +205,7 @@ def _conf(df: DataFrame, name: str) -> str | None:
 
 
 def _remote(df: DataFrame) -> bool:
-    """Whether this is a client of Spark Connect, which need not reach what executors reach."""
+    """Whether this is a client of Spark Connect, which need not reach the stores that executors reach."""
     return type(df).__module__.startswith("pyspark.sql.connect")
 
 

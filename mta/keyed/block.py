@@ -80,18 +80,6 @@ class Block:
         """The end of each key's rows."""
         return np.cumsum(self.rows)
 
-    @property
-    def hashes(self) -> Array:
-        """The first 64 bits of the digests, in the same order."""
-        return hashes_of(self.digests)
-
-    def cut(self, start: int, stop: int) -> Block:
-        """Keys start to stop; nothing is copied."""
-        ends = self.ends
-        first = int(ends[start - 1]) if start else 0
-        last = int(ends[stop - 1]) if stop else 0
-        return self._part(slice(start, stop), slice(first, last))
-
     def take(self, keys: Array) -> Block:
         """Some keys, by ascending indices."""
         return self if len(keys) == len(self) else self.at(keys)
@@ -99,9 +87,7 @@ class Block:
     def at(self, keys: Array) -> Block:
         """The keys at some indices, in their order."""
         counts = self.rows[keys]
-        return self._part(keys, ranges(self.ends[keys] - counts, counts))
-
-    def _part(self, keys: Array | slice, rows: Array | slice) -> Block:
+        rows = ranges(self.ends[keys] - counts, counts)
         return Block(
             self.digests[keys],
             self.youngest[keys],
@@ -158,6 +144,7 @@ def digest_at(digests: Array, index: int) -> bytes:
 
 
 def hashes_of(digests: Array) -> Array:
+    """The first 64 bits of digests, which are in the same order."""
     found: Array = np.ascontiguousarray(digests).view(">u8")[::2].astype(np.uint64)
     return found
 
@@ -169,9 +156,9 @@ def ranges(starts: Array, lengths: Array) -> Array:
     return found
 
 
-def taken(column: Any, rows: Array | slice) -> Any:
+def taken(column: Any, rows: Array) -> Any:
     """Entries of an array or a list."""
-    if isinstance(column, list) and not isinstance(rows, slice):
+    if isinstance(column, list):
         return [column[row] for row in rows.tolist()]
     return column[rows]
 

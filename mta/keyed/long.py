@@ -93,12 +93,12 @@ class SavedKey(NamedTuple):
         """The fields. The windows and noted rows are lists still, of which only the kind is checked."""
         name, windows, stored, noted = fields(packing.unpack(data), "the windows of a key", 4)
         for window in fields(windows, "the windows of a key", programs):
-            kind, size, *_ = fields(window, "a window")[:2] or [None, None]
-            if kind == "window":
-                fields(window, "a window", 3)
+            kind = fields(window, "a window")[:1]
+            if kind == ["window"]:
+                _, size, _ = fields(window, "a window", 3)
                 if whole(size, "the size of pages", 2, 1 << 24).bit_count() != 1:
                     raise Malformed(f"the size of pages is {size}, which is no power of two")
-            elif kind != "rows":
+            elif kind != ["rows"]:
                 raise Malformed("a window is neither rows nor a version")
         for each in fields(stored, "the windows of a key"):
             text(each, "the name of a window")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mta.keyed.block import LONG, Block
+from mta.keyed.block import LONG, Block, hashes_of
 from mta.keyed.directory import DEEPEST, Segment
 from mta.monoids.base import Array
 
@@ -41,7 +41,7 @@ def pieces(segments: Sequence[Segment], block: Block, most: float, others: int) 
 
     Together with `others` they are not too many either: few keys may halve many large segments.
     """
-    hashes, sizes = block.hashes, [0, *np.cumsum(_sizes(block)).tolist()]
+    hashes, sizes = hashes_of(block.digests), [0, *np.cumsum(_sizes(block)).tolist()]
     room = max(MOST - others, len(segments))
     most = max(most, sizes[-1] / room)
     while True:

@@ -75,9 +75,9 @@ class KeyTable:
         self._shape, self._documents, self._least = shape, documents, least
         self._by_clock = by_clock
         self._marks = list(saved.marks)
-        self._inline = saved.directory is None
-        self._directory = Directory.whole() if self._inline else Directory.decode(saved.directory)
-        self._loaded = np.full(len(self._directory), self._inline)
+        #: None while all keys are in the state
+        self._directory = None if saved.directory is None else Directory.decode(saved.directory)
+        self._loaded = np.zeros(0 if self._directory is None else len(self._directory), dtype=bool)
         #: the keys of all segments that are loaded
         self.block = shape.empty() if saved.block is None else decode_block(saved.block, shape)
         #: the hashes of keys that have changed
@@ -87,19 +87,19 @@ class KeyTable:
 
     def load(self, digests: Array) -> None:
         """Reads the segments of keys, in one round trip."""
-        if not self._inline and len(digests):
-            self._load(self._directory.of(hashes_of(digests)))
+        if self._directory is not None and len(digests):
+            self._load(self._directory, self._directory.of(hashes_of(digests)))
 
-    def _load(self, segments: Array) -> None:
+    def _load(self, directory: Directory, segments: Array) -> None:
         segments = segments[~self._loaded[segments]]
         self._loaded[segments] = True
-        documents = self._directory.documents(segments)
+        documents = directory.documents(segments)
         if not documents:
             return
         try:
             found = decode_parts(self._documents.read(documents), self._shape)
             # each key must be in a segment that was asked for, and in no other
-            if not np.isin(self._directory.of(found.hashes), segments).all():
+            if not np.isin(directory.of(hashes_of(found.digests)), segments).all():
                 raise Malformed("it has keys of another segment")
             if not (found.digests[1:] > found.digests[:-1]).all():
                 raise Malformed("it has keys that another segment has too")
@@ -113,7 +113,7 @@ class KeyTable:
         """Keys as they are now; their segments are loaded."""
         indices = self.block.find(block.digests)
         known = indices[indices >= 0]
-        self._changed.append(block.hashes)
+        self._changed.append(hashes_of(block.digests))
         if len(known) == len(self.block):
             self.block = block
             return
@@ -123,7 +123,7 @@ class KeyTable:
 
     def remove(self, keys: Array) -> None:
         """Keys that are loaded, by their indices."""
-        self._changed.append(self.block.hashes[keys])
+        self._changed.append(hashes_of(self.block.digests[keys]))
         self.block = self.block.take(_without(len(self.block), keys))
 
     # -- time -------------------------------------------------------------------------------------------
@@ -165,23 +165,24 @@ class KeyTable:
             return
         unseen = self.block.seen == 0
         if unseen.any():
-            self._changed.append(self.block.hashes[unseen])
+            self._changed.append(hashes_of(self.block.digests[unseen]))
             self.block = replace(self.block, seen=np.where(unseen, clock, self.block.seen))
 
     def drop_old(self, clock: float | None) -> None:
         """Drops segments of which all keys are over, unread; loads a few of those with long windows."""
-        if self._inline or self._least is None or clock is None:
+        directory = self._directory
+        if directory is None or self._least is None or clock is None:
             return
         gone = [mark for mark in self._marks if mark.time + self._least <= clock]
         if not gone:
             return
         number = gone[-1].number
-        segments = self._directory.written_before(number, long=False)
-        self._documents.drop(self._directory.documents(segments))
-        self._directory = self._directory.emptied(segments)
+        segments = directory.written_before(number, long=False)
+        self._documents.drop(directory.documents(segments))
+        self._directory = directory.emptied(segments)
         self._loaded[segments] = True
-        long = self._directory.written_before(number, long=True)
-        self._load(long[:LOOKED_AT])
+        long = directory.written_before(number, long=True)
+        self._load(self._directory, long[:LOOKED_AT])
         self._marks = self._marks[len(gone) - (len(long) > LOOKED_AT) :]
 
     @property
@@ -189,7 +190,7 @@ class KeyTable:
         """The earliest time at which a key may be over; None for never."""
         if self._least is None:
             return None
-        if self._inline:
+        if self._directory is None:
             return float(self._times(self.block).min()) + self._least if len(self.block) else None
         return self._marks[0].time + self._least if self._marks and len(self._directory.used) else None
 
@@ -197,38 +198,39 @@ class KeyTable:
 
     @property
     def empty(self) -> bool:
-        return not len(self.block) and not len(self._directory.used)
+        return not len(self.block) and (self._directory is None or not len(self._directory.used))
 
     @property
     def ranges(self) -> list[Range]:
         """Ranges with all documents in use."""
-        return [] if self._inline else self._directory.ranges
+        return [] if self._directory is None else self._directory.ranges
 
     def save(self, clock: float | None) -> SavedTable:
         """The table for the state; the documents that it names are in the store."""
-        if self._inline and not self._changed:
-            return SavedTable(encode_block(self.block) if len(self.block) else None)
-        used = self._directory.used
+        directory = self._directory
         # keys leave the segments at half the limit, so that they do not move to and fro
-        half = 1 if self._inline else 2
+        half = 1 if directory is None else 2
         fits = int(self.block.rows.sum()) <= INLINE_ROWS // half
-        if fits and (self._inline or bool(self._loaded[used].all())):
-            data = encode_block(self.block)
-            if len(data) <= INLINE // half:
-                self._documents.drop(self._directory.documents(used))
-                self._inline, self._directory = True, Directory.whole()
-                return SavedTable(data if len(self.block) else None)
-        self._write(clock)
+        loaded = directory is None or bool(self._loaded[directory.used].all())
+        unchanged = directory is None and not self._changed
+        if unchanged or (fits and loaded):
+            data = encode_block(self.block) if len(self.block) else None
+            if unchanged or data is None or len(data) <= INLINE // half:
+                if directory is not None:
+                    self._documents.drop(directory.documents(directory.used))
+                self._directory = None
+                return SavedTable(data)
+        self._directory = self._written(clock)
         return SavedTable(None, self._directory.encode(), self._marks)
 
-    def _write(self, clock: float | None) -> None:
-        """Writes the segments of keys that have changed."""
-        directory = self._directory
+    def _written(self, clock: float | None) -> Directory:
+        """The directory after the segments of keys that have changed were written."""
+        directory = Directory.whole() if self._directory is None else self._directory
         changed = np.unique(np.concatenate([np.zeros(0, dtype=np.uint64), *self._changed]))
-        touched = np.zeros(1, dtype=np.int64) if self._inline else directory.of(changed)
+        touched = np.arange(1) if self._directory is None else directory.of(changed)
         self._documents.drop(directory.documents(touched))
         if not len(touched):
-            return
+            return directory
         # most of the known keys came
         dense = 2 * len(changed) >= len(self.block) and 2 * len(touched) >= len(directory.used)
         most, others = most_bytes(len(directory), dense=dense), len(directory) - len(touched)
@@ -240,9 +242,8 @@ class KeyTable:
         for start, depth, first, last in found:
             document = next(documents) if first < last else None
             new.append(Segment(start, depth, document, bool(is_long[first:last].any())))
-        self._inline = False
-        self._directory = directory.replaced(touched, new)
         self._mark(clock)
+        return directory.replaced(touched, new)
 
     def _mark(self, clock: float | None) -> None:
         """Notes the youngest time of the segments written so far."""
@@ -266,12 +267,12 @@ class KeyTable:
         Ask for the keys that are over after this: a segment that is written again counts as young.
         """
         directory = self._directory
-        if self._inline:
+        if directory is None:
             return
         far = directory.span > SPREAD * (len(directory.used) + INLINE // 512)
         if far or len(directory.ranges) > EPOCHS:
             oldest = directory.oldest(SPREAD)
-            self._load(oldest)
+            self._load(directory, oldest)
             self._changed.append(directory.starts[oldest])
 
 

@@ -179,6 +179,6 @@ class KeyWindows:
 
 def _rows_of(block: Block, key: int) -> list[Rows]:
     """The rows of a key, of each program."""
-    one = block.cut(key, key + 1)
+    one = block.at(np.array([key]))
     count = int(one.rows[0])
     return [Rows(elements(values, count), one.times, count) for values in one.values]

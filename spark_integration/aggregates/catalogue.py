@@ -49,23 +49,23 @@ def _array(_monoid: Monoid, inputs: Sequence[Input]) -> sql.DataType:
 
 
 def _of_ufunc(monoid: FromUfunc, inputs: Sequence[Input]) -> str | None:
-    """The type of the results, as seen from those of two ones; None if they are no numbers."""
+    """The type of the results, found from the results for two ones; None if they are no numbers."""
     ones = np.array([1], dtype=np.int64 if inputs[0].encoding == "whole" else np.float64)
     try:
         lifted = monoid.lift_columns((ones,))
         kind = np.asarray(monoid.lower_columns(monoid.combine_columns(lifted, lifted))).dtype.kind
-    except Exception:  # the functions are the caller's; what they refuse is for the data to show
+    except Exception:  # the caller's functions may refuse ones, and take the data
         return None
     return {"i": "bigint", "f": "double", "b": "boolean"}.get(kind)
 
 
 def _run(_monoid: Monoid, inputs: Sequence[Input]) -> sql.DataType:
-    place: sql.DataType = inputs[1].type if len(inputs) == 2 else sql.LongType()
+    bound: sql.DataType = inputs[1].type if len(inputs) == 2 else sql.LongType()
     real = len(inputs) == 2 and inputs[1].encoding == "real"
     return sql.StructType(
         [
-            sql.StructField("start", place),
-            sql.StructField("end", place),
+            sql.StructField("start", bound),
+            sql.StructField("end", bound),
             sql.StructField("interval", sql.DoubleType() if real else sql.LongType()),
             sql.StructField("count", sql.LongType()),
         ]
@@ -94,7 +94,7 @@ def _as(kind: type[Monoid]) -> Callable[[Monoid], Monoid]:
 
 _SUM = SqlTraits(result=_whole_or_real, takes=("number",), takes_nan=True)
 _MEAN = SqlTraits(result="double", takes=("number",), takes_nan=True)
-_PLACE = SqlTraits(result=_last_input, takes_nan=True)
+_LAST = SqlTraits(result=_last_input, takes_nan=True)
 _PACKED = SqlTraits(result="binary", takes_nan=True, lower=lambda monoid, state: monoid.pack(state))
 _COUNT = SqlTraits(result="bigint", nothing=0, takes_nan=True)
 
@@ -106,14 +106,14 @@ TRAITS: Mapping[type[Monoid], SqlTraits] = {
     monoids.GeometricMean: replace(_MEAN, refuses=("negative numbers", lambda values: values < 0)),
     monoids.SampleStdDev: replace(_MEAN, defined=_enough),
     monoids.PopulationStdDev: replace(_MEAN, defined=_enough),
-    monoids.Max: replace(_PLACE, ordered=_as(nan.Max), unseen=LOWEST),
-    monoids.Min: replace(_PLACE, ordered=_as(nan.Min), unseen=HIGHEST),
+    monoids.Max: replace(_LAST, ordered=_as(nan.Max), unseen=LOWEST),
+    monoids.Min: replace(_LAST, ordered=_as(nan.Min), unseen=HIGHEST),
     monoids.MaxCount: replace(_COUNT, ordered=_as(nan.MaxCount), coded=True, unseen=(LOWEST, 0)),
     monoids.MinCount: replace(_COUNT, ordered=_as(nan.MinCount), coded=True, unseen=(HIGHEST, 0)),
-    monoids.ArgMax: replace(_PLACE, ordered=_as(nan.ArgMax), coded=True, needs=1, unseen=(LOWEST, None)),
-    monoids.ArgMin: replace(_PLACE, ordered=_as(nan.ArgMin), coded=True, needs=1, unseen=(HIGHEST, None)),
-    monoids.First: _PLACE,
-    monoids.Last: _PLACE,
+    monoids.ArgMax: replace(_LAST, ordered=_as(nan.ArgMax), coded=True, needs=1, unseen=(LOWEST, None)),
+    monoids.ArgMin: replace(_LAST, ordered=_as(nan.ArgMin), coded=True, needs=1, unseen=(HIGHEST, None)),
+    monoids.First: _LAST,
+    monoids.Last: _LAST,
     monoids.Concat: SqlTraits(result="string", takes=("text",), takes_nan=True),
     monoids.Collect: SqlTraits(result=_array, nothing=(), takes_nan=True),
     monoids.CollectDistinct: SqlTraits(result=_array, nothing=(), takes_nan=True),

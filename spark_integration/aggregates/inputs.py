@@ -105,7 +105,7 @@ def encoded(column: pa.Array, source: Input) -> Array:
     if not source.nullable:
         return values
     missing = np.isnan(values)
-    if missing.any():  # whatever NaN it is, it is not a null
+    if missing.any():  # any NaN is no null
         values = np.where(missing, np.nan, values)
     return np.where(validity(column), values, NULL_REAL) if column.null_count else values
 
@@ -126,7 +126,7 @@ def are_valid(column: Array) -> Array:
 
 
 def listed(column: pa.Array, source: Input) -> list[Any]:
-    """The column as plain Python values, with None for null: what object windows keep.
+    """The column as plain Python values, with None for null, for windows over objects.
 
     Dates and timestamps are whole numbers.
     """

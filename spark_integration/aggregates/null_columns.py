@@ -20,10 +20,10 @@ PRESENT = "\0present"
 
 
 class Nullable(ColumnarMonoid):
-    """A columnar monoid over inputs that may be null; an element is skipped if one of those it needs is.
+    """A columnar monoid over inputs that may be null; an element is skipped if an input it needs is null.
 
-    `skips` are the places of the inputs that it needs and that may be null; an argument, as of ArgMax, may be
-    null and still be the result.
+    `skips` are the indices of the inputs that it needs and that may be null. An argument, as of ArgMax, may
+    be null and still be the result.
 
     A state is the inner one and whether there is any. In runs without a null all is left to the inner monoid.
     Its `lower_columns` gives a mapping: results, and under `PRESENT` which of them are not null.
@@ -132,11 +132,11 @@ class Nullable(ColumnarMonoid):
         return self._spread_out(scanned, seen - 1, seen != 0)
 
     @staticmethod
-    def _spread_out(scanned: Columns, places: Array, there: Array) -> Columns:
+    def _spread_out(scanned: Columns, indices: Array, there: Array) -> Columns:
         if not len(scanned[0]):
             zeros = tuple(np.zeros(len(there), dtype=column.dtype) for column in scanned)
             return (*zeros, there.astype(np.int64))
-        return (*(column.take(places, mode="clip") for column in scanned), there.astype(np.int64))
+        return (*(column.take(indices, mode="clip") for column in scanned), there.astype(np.int64))
 
     def fold_columns(self, states: Columns) -> Columns:
         if not states[-1].all():

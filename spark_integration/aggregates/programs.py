@@ -1,4 +1,4 @@
-"""What windows compute: aggregates that share a window, as one monoid over the columns that they read."""
+"""Programs: aggregates that share a window, as one monoid over the columns that they read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spark_integration.aggregates.parts import Part
 
 @dataclass
 class Program:
-    """Aggregates that share a window: those over NumPy columns, or those over Python objects."""
+    """Aggregates that share a window: all those over NumPy columns, or all those over Python objects."""
 
     parts: list[Part]
     columnar: bool
@@ -45,7 +45,7 @@ class Program:
         return _end_to_end(before, values)
 
     def kept(self, values: Any, start: int, stop: int) -> Any:
-        """`cut`, of which nothing else is held in memory."""
+        """A copy of a part of a batch, so that the rest of the batch is not held in memory."""
         part = self.cut(values, start, stop)
         if isinstance(part, dict):
             return {key: column.copy() for key, column in part.items()}
@@ -57,7 +57,7 @@ def _end_to_end(before: Any, values: Any) -> Any:
 
 
 def programs(parts: Sequence[Part], *, plain: bool, checked: bool) -> list[Program]:
-    """With `plain` all of them are over Python objects; with `checked` states are what predicates may see."""
+    """One or two programs. With `plain` all is over objects; with `checked` predicates may see states."""
     columnar = [part for part in parts if part.columnar and not plain]
     objects = [part for part in parts if not part.columnar or plain]
     found = []

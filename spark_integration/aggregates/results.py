@@ -19,7 +19,7 @@ PART_BYTES = 16 << 20
 
 
 class Results:
-    """Arrow columns out of what windows return."""
+    """Arrow columns of the results of windows."""
 
     def __init__(self, aggregates: Sequence[Aggregate], zone: str) -> None:
         self._aggregates = aggregates
@@ -43,7 +43,7 @@ class Results:
         sizes = np.zeros(count, dtype=np.int64)
         for name, kind in self._types.items():
             values = results[name][:count]  # there may be more, of rows that wait
-            # what stands in NumPy's columns is numbers
+            # NumPy's columns hold numbers
             if not pa.types.is_primitive(kind) and not _is_plain(values):
                 sizes += _sizes(values, kind)
         ends = np.cumsum(sizes)
@@ -129,7 +129,7 @@ def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
 def _maker(kind: pa.DataType) -> Callable[[Any], Any] | None:
     """What makes of a result that is not null one that Arrow takes; None where all are taken as they are."""
     if pa.types.is_boolean(kind):
-        return bool  # a run of booleans without a null is one of whole numbers
+        return bool  # booleans without a null become whole numbers
     if pa.types.is_map(kind):
         return lambda value: list(value.items()) if isinstance(value, dict) else value
     if pa.types.is_struct(kind):

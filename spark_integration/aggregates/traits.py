@@ -18,7 +18,7 @@ from spark_integration.aggregates.inputs import Input
 #: What an input has to be: of any type that a window can keep, of one kept as a number, a number, or text.
 Kind: TypeAlias = Literal["any", "numeric", "number", "text"]
 
-#: A type or its name, or what finds it for a monoid and its inputs; that gives None where it cannot be known.
+#: A type or its name, or a function of a monoid and its inputs that finds it, None where it cannot be known.
 ResultType: TypeAlias = sql.DataType | str | Callable[[Any, Sequence[Input]], sql.DataType | str | None]
 
 
@@ -65,7 +65,7 @@ class SqlTraits:
     presence: bool = False
     #: may be without an input, and is of rows then
     of_rows: bool = False
-    #: NaN is a value like any other, so that what Arrow has typed needs no check by the monoid
+    #: NaN is a value like any other, so the monoid need not check columns that Arrow has typed
     takes_nan: bool = False
     #: values that are refused nevertheless: what they are called, and which of an array, or a value, they are
     refuses: tuple[str, Callable[[Any], Any]] | None = None
@@ -85,5 +85,5 @@ class SqlTraits:
         return self.nothing is None
 
     def kind_of(self, number: int) -> Kind:
-        """Of an input, by its place."""
+        """The type of an input, by its index."""
         return self.takes[min(number, len(self.takes) - 1)]

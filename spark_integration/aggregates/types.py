@@ -85,7 +85,7 @@ _SIMPLE: dict[str, sql.DataType] = {
 
 
 def arrow_type(kind: sql.DataType, zone: str | None) -> pa.DataType:
-    """The Arrow type that Spark expects of a column; only those that a result can have."""
+    """The Arrow type that Spark expects of a column, for all types that a result can have."""
     if isinstance(kind, sql.TimestampType):
         return pa.timestamp("us", tz=zone or "UTC")
     if isinstance(kind, sql.StructType):

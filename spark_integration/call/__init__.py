@@ -1,1 +1,1 @@
-"""A call of `rolling`: what can be wrong with it, and the plan that it comes to."""
+"""A call of `rolling`: its checks, and the plan made of it."""

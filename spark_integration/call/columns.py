@@ -59,7 +59,7 @@ _UNSORTED = frozenset({"MapType", "VariantType", "GeographyType", "GeometryType"
 
 
 def _types_in(kind: sql.DataType) -> Iterator[sql.DataType]:
-    """A type, and those of what is inside its values."""
+    """A type, and the types of the values inside its values."""
     yield kind
     if isinstance(kind, sql.StructType):
         inner = [each.dataType for each in kind.fields]

@@ -18,7 +18,7 @@ from spark_integration.errors import RollingError, UnsupportedColumn
 
 Closed = Literal["both", "right"]
 
-#: what an order column's values become: whole numbers or real ones
+#: the numbers that the values of an order column become
 Clock = Literal["whole", "real"]
 
 _MICROSECONDS = {
@@ -50,7 +50,7 @@ _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)")
 
 @dataclass(frozen=True)
 class Frame:
-    """A policy, and how rows are told to it."""
+    """A policy, and the times of rows that it gets."""
 
     policy: Policy
     #: how the order column becomes times; None where only the order of rows counts

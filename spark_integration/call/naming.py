@@ -1,4 +1,4 @@
-"""Columns by their places: names may repeat, and Spark looks some of them up without quoting them.
+"""Columns by their positions: names may repeat, and Spark looks some of them up without quoting them.
 
 Keys and order columns that are expressions, or fields of structs, become columns of their own for a while.
 """
@@ -30,20 +30,20 @@ _LAMBDA = re.compile(r"(\b\w+_\d+|\(\w+_\d+(?:, \w+_\d+)*\)) ->")
 _OBJECT = re.compile(r"@[0-9a-f]+\b|columnnodeexpression|PythonUDF")
 
 
-def place(number: int) -> str:
+def position_name(number: int) -> str:
     """The name of a column while names do not matter."""
     return f"column_{number}"
 
 
 def numbered(df: DataFrame) -> DataFrame:
-    """The DataFrame with its columns named by their places."""
-    return df.toDF(*map(place, range(len(df.columns))))
+    """The DataFrame with its columns named by their positions."""
+    return df.toDF(*map(position_name, range(len(df.columns))))
 
 
 def numbered_schema(schema: sql.StructType) -> sql.StructType:
     return sql.StructType(
         [
-            sql.StructField(place(number), field.dataType, field.nullable, field.metadata)
+            sql.StructField(position_name(number), field.dataType, field.nullable, field.metadata)
             for number, field in enumerate(schema.fields)
         ]
     )
@@ -94,7 +94,7 @@ class Named:
         self._own = len(df.columns)
 
     def names(self, given: Any, where: str) -> Any:
-        """Names of columns for a name, a Column, or several; what is neither stays as it is."""
+        """Names of columns for a name, a Column, or several; any other value stays as it is."""
         if given is None:
             return None
         if isinstance(given, str) or is_column(given):
@@ -113,7 +113,7 @@ class Named:
         extra = range(self._own, len(self.df.columns))
         kept = [number for number in range(len(result)) if number not in extra]
         if extra:
-            df = df.select(*map(place, kept))
+            df = df.select(*map(position_name, kept))
         return df.toDF(*(result.names[number] for number in kept))
 
     def _name(self, given: Any, where: str) -> Any:
@@ -149,12 +149,12 @@ class Named:
         return None
 
     def _is_in_struct(self, text: str) -> bool:
-        """Whether it begins as the name of a field does; what Spark does not find, it writes an error of."""
+        """Whether it begins as the name of a field does. Spark logs an error for a name it does not find."""
         bare = text.replace("`", "")
         return any(self._has(bare[:end]) for end, letter in enumerate(bare) if letter == ".")
 
     def _same(self, given: Column, reference: str, *, ascending: bool = False) -> bool:
-        """Whether a Column is what Spark finds for a name, and not an expression that only looks like it."""
+        """Whether a Column is the one that Spark finds for a name, not an expression with the same text."""
         from pyspark.sql import functions as fn
 
         column = fn.col(reference)
@@ -198,7 +198,7 @@ class Named:
             len(added.columns)  # over Spark Connect the first to look at it
         except PySparkException as error:
             if missing_is_fine:
-                return name  # whoever looks for it says that there is no such column
+                return name  # the search for the column raises the error
             reason = str(error).strip().splitlines()[0]
             raise RollingError(f"{where}={text}: {reason}") from None
         if len(added.columns) != len(self.df.columns) + 1:

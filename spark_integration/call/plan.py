@@ -1,4 +1,4 @@
-"""The plan of a job: what a call comes to, and what its tasks need."""
+"""The plan of a job: all that its tasks need to know of a call."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Plan:
 
     @property
     def row_by_row(self) -> bool:
-        """Whether windows take rows one by one, so that those before a row which fails are in."""
+        """Whether windows take rows one by one: rows before one that fails are then in the window."""
         return self.algorithm == "daba" or self.frame.by_predicate
 
     def programs(self) -> list[Program]:

@@ -1,4 +1,4 @@
-"""The plan of a call of `rolling`: what can be wrong with it is found here, before a job starts."""
+"""Makes the plan of a call of `rolling`, and checks the call before a job starts."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def _part(name: str, monoid: Monoid, columns: Columns, types: dict[str, sql.Data
 
 
 def _check_windows(plan: Plan) -> None:
-    """Makes each window once, for what it refuses."""
+    """Makes each window once, so that it refuses wrong options."""
     for program in plan.programs():
         policy = without_nulls(plan.frame.policy, program.monoid)
         try:

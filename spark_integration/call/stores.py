@@ -63,7 +63,7 @@ def check_store(store: Any, options: Mapping[str, Any], *, several_processes: bo
 
 
 def _check_options(options: Mapping[str, Any]) -> None:
-    """Refuses what a store that each task makes for itself would refuse; nothing is made here."""
+    """Refuses a store and options that the tasks could not open; opens nothing."""
     try:
         open_store(f"{EMBEDDED}:///nowhere", **options).close()
     except (StoreError, TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The Python that workers run: found wanting before a local job starts, or said by the worker itself."""
+"""Checks the Python of the workers, before a local job starts or in the worker itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: What a worker imports that Spark does not bring along.
 _NEEDED = ("spark_integration", "mta", "stores", "numpy", "pyarrow", "msgpack", "xxhash")
 
-#: Prints what of it is not there.
+#: Prints the packages that are missing.
 _PROBE = "import sys, importlib.util as u; print(*[n for n in sys.argv[1:] if u.find_spec(n) is None])"
 
 #: Pythons that were tried and have all of it.

@@ -1,4 +1,4 @@
-"""Which row of a chunk it was that something failed with."""
+"""Finds the row of a chunk that an error comes from."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OURS = tuple(str(Path(module.__file__ or "").parent) for module in (mta, spark_
 
 
 class Blame:
-    """Says which row of a chunk something failed with, by its key and its order."""
+    """Names the row of a chunk that an error comes from, by its key and its order."""
 
     def __init__(self, keys: Sequence[Input], order: Sequence[Input]) -> None:
         self._shown = [*keys, *(each for each in order if each not in keys)]
@@ -33,9 +33,9 @@ class Blame:
     def attempt(
         self, chunk: Chunk, start: int, stop: int, work: Callable[[int, int], T], *, repeatable: bool = True
     ) -> T:
-        """`work(start, stop)`. If that fails it is called again for ever fewer rows, to find the one.
+        """The result of `work(start, stop)`. If it fails, it is called for ever fewer rows, to find the row.
 
-        Work that is repeatable has either happened or changed nothing.
+        Repeatable work that fails has changed nothing.
         """
         try:
             return work(start, stop)
@@ -73,7 +73,7 @@ def _culprit(
 
 
 def _is_of_data(error: Exception) -> bool:
-    """Not of a store or a window, and no mistake of this package, whose stack somebody will want."""
+    """Whether the data caused an error: not a store, not a window, and not a mistake of this package."""
     if isinstance(error, (StoreError, WindowError, OSError, MemoryError, DataError)):
         return False
     return isinstance(error, (ValueError, ArithmeticError, TypeError)) or _foreign(error) is not None
@@ -86,7 +86,7 @@ def _foreign(error: Exception) -> traceback.FrameSummary | None:
 
 
 def _message(error: Exception) -> str:
-    # the row's number is one of an inner run of rows, and its key and time say more
+    # the number of the row counts from some inner start; its key and time say more
     text = re.sub(r" in row \d+|^row \d+: ", "", str(error))
     frame = _foreign(error)
     if frame is None:

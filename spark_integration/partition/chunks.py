@@ -1,4 +1,4 @@
-"""A sorted partition as chunks: runs of record batches, with the places where keys and times change."""
+"""A sorted partition as chunks: a few record batches that are computed together."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-#: Arrow batches are put together up to so many rows or bytes.
+#: Limits on a chunk, in rows and bytes; the last batch may go beyond them.
 CHUNK_ROWS, CHUNK_BYTES = 1 << 15, 16 << 20
 
 
 class Chunk:
-    """Some record batches that follow each other, and the columns of them that are looked at."""
+    """Some record batches that follow each other, and the columns of them that are read."""
 
     def __init__(self, batches: list[pa.RecordBatch], wanted: Sequence[int]) -> None:
         self.batches = batches

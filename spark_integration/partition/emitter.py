@@ -1,4 +1,4 @@
-"""Rows out of a task: those of a chunk with their aggregates behind them, as soon as these are known."""
+"""The output of a task: rows with the columns of their aggregates, as soon as these are known."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from spark_integration.running.metering import COLUMN as METRICS
 
 
 class Appender:
-    """Puts the columns of results behind those of the rows."""
+    """Appends the columns of results to the columns of rows."""
 
     def __init__(self, results: Results, blame: Blame) -> None:
         self._results, self._blame = results, blame
@@ -25,7 +25,7 @@ class Appender:
     def appended(
         self, chunk: Chunk, start: int, stop: int, results: Mapping[str, Any]
     ) -> Iterator[pa.RecordBatch]:
-        """Rows start to stop of a chunk; the results are theirs."""
+        """Rows start to stop of a chunk with their results."""
         if start == stop:
             return
 
@@ -51,7 +51,7 @@ class Appender:
                 yield self._joined(batch, [_repeated(column, batch.num_rows) for column in columns])
 
     def _joined(self, batch: pa.RecordBatch, columns: list[pa.Array]) -> pa.RecordBatch:
-        # Spark goes by the places of columns, but takes no name twice; NUL is in no name of an aggregate
+        # Spark finds columns by position, but takes no name twice; no name of an aggregate has a NUL
         taken = {*batch.schema.names, METRICS}
         fields = [
             each.with_name(f"{each.name}\0") if each.name in taken else each for each in self._results.fields
@@ -61,7 +61,7 @@ class Appender:
 
 
 class Emitter:
-    """Sorted rows, chunk by chunk. With a `spool` for those that wait, rows of one time have one result."""
+    """Sorted rows, chunk by chunk. With a `spool` for rows that wait, rows of one time have one result."""
 
     def __init__(self, appender: Appender, spool: Callable[[], Path] | None) -> None:
         self._appender = appender

@@ -1,7 +1,7 @@
-"""Rows with the same time see each other, so none of them has a result before the last of them is there.
+"""Rows with the same time, called peers: they see each other, so all have the result of the last of them.
 
-A chunk's last rows of one time are held back until a later time comes. Few of them stay in memory; from
-`IN_MEMORY` bytes on they wait in a file.
+A chunk's last peers are held back until a later time comes: in memory, or in a file if they have more than
+`IN_MEMORY` bytes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Peers:
     def settle(
         self, chunk: Chunk, changed: Array, times: Array, results: Mapping[str, Any], last: bool
     ) -> tuple[dict[str, Any] | None, int, dict[str, Any]]:
-        """What is known now: the result of the rows held so far, if it is, and those of rows up to `stop`.
+        """The result of the held rows, None if it is not known yet, and the results of rows up to `stop`.
 
         `changed` marks the first rows of groups. The others are to be held.
         """
@@ -42,10 +42,10 @@ class Peers:
         begins = changed.copy()
         begins[1:] |= times[1:] != times[:-1]
         begins[0] = bool(changed[0]) or not self.holding or times[0] != self._time
-        places = np.flatnonzero(begins)
-        # the last row of each run of peers, and of the run that the held rows go on with
-        ends = np.append(places[1:] if begins[0] else places, rows) - 1
-        stop = rows if last else int(places[-1]) if len(places) else 0
+        firsts = np.flatnonzero(begins)
+        # the last row of each group of peers, the held rows' group among them
+        ends = np.append(firsts[1:] if begins[0] else firsts, rows) - 1
+        stop = rows if last else int(firsts[-1]) if len(firsts) else 0
         if len(ends) == rows:
             spread = dict(results)
         else:
@@ -81,7 +81,7 @@ class Peers:
             self._held = []
 
     def release(self) -> Iterator[pa.RecordBatch]:
-        """The rows held so far, which are then held no longer."""
+        """Gives the held rows away."""
         held, self._held, self._bytes = self._held, [], 0
         yield from held
         if self._path is not None:

@@ -1,4 +1,4 @@
-"""Values of Arrow columns as plain Python ones, whatever Python has no type for.
+"""Values of Arrow columns as plain Python values, also where Python has no type for them.
 
 A time zone may be one that Java knows and Python does not, a time may be beyond the years of Python's own,
 and text may be no UTF-8: Spark checks none that it casts from bytes.

@@ -1,4 +1,4 @@
-"""One task: a partition sorted by key and order comes in batch by batch, and goes out with its aggregates."""
+"""A task of a batch job: takes a partition, sorted by key and order, and appends the aggregates."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from spark_integration.call.plan import Plan
 from spark_integration.partition.blame import Blame
 from spark_integration.partition.chunks import Chunk, chunks
 from spark_integration.partition.emitter import Appender, Emitter
-from spark_integration.partition.keys import Keys
+from spark_integration.partition.key_changes import KeyChanges
 from spark_integration.partition.times import Times
 from spark_integration.running.hang_up import HangUp
 from spark_integration.running.messages import said_in_one_line
@@ -32,8 +32,8 @@ from spark_integration.running.metering import Meter
 from spark_integration.running.storage import LEASE, TaskStorage
 
 
-def run(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What `mapInArrow` calls for a partition."""
+def roll_partition(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of a partition with their aggregates; `mapInArrow` calls it."""
     meter = Meter(plan.metered)
     hang_up = HangUp()
     with (
@@ -62,7 +62,7 @@ class _Task:
         self._plan, self._storage, self._meter = plan, storage, meter
         self._programs = plan.programs()
         self._blame = Blame(plan.keys, plan.order)
-        self._keys = Keys(plan.keys)
+        self._key_changes = KeyChanges(plan.keys)
         self._clock = plan.frame.clock
         appender = Appender(Results(plan.aggregates, plan.zone), self._blame)
         self._emitter = Emitter(appender, storage.spool if plan.frame.peers else None)
@@ -73,9 +73,9 @@ class _Task:
         self._wanted = sorted(wanted)
         #: the policy of each program's windows
         self._policies = [without_nulls(plan.frame.policy, program.monoid) for program in self._programs]
-        #: the windows of the group that goes on in the next chunk
+        #: the windows of the group that continues in the next chunk
         self._open: list[Any] = []
-        #: rows that they took in
+        #: the number of rows that they took in
         self._taken = 0
         self._kind: int | None = None
         self._first = True
@@ -91,7 +91,7 @@ class _Task:
 
     def _chunk(self, chunk: Chunk, last: bool) -> Iterator[pa.RecordBatch]:
         times = self._times(chunk)
-        changed = self._keys.changes(chunk)
+        changed = self._key_changes.changes(chunk)
         if not self._plan.keys:
             changed[0] = self._first
         if times is not None:

@@ -1,4 +1,4 @@
-"""The order column as times, and what in it is no time."""
+"""The order column as times, and its values that are no times."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from spark_integration.aggregates.buffers import validity
 from spark_integration.aggregates.inputs import real_numbers, whole_numbers
 from spark_integration.call.frames import Clock
 
-#: Order values that are no times: each kind stands apart from all others, in the order that Spark sorts them.
+#: Kinds of order values, in the order that Spark sorts them. Rows of one kind see no rows of another.
 NULL, MINUS_INFINITY, TIME, INFINITY, NAN = range(5)
 
 
 class Times:
-    """The order column of a chunk: kinds of values, and the times of those that are times."""
+    """The order column of a chunk: the kind of each value, and the time where it is one."""
 
     def __init__(self, column: pa.Array, clock: Clock) -> None:
         if clock == "whole":

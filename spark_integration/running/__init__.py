@@ -1,1 +1,1 @@
-"""What a task has around it: storage, notes of what it may leave, counts, messages, and its end."""
+"""The surroundings of a task: storage, notes of files it may leave, counts, messages, and its end."""

@@ -1,4 +1,4 @@
-"""What one task does, counted, and put into a column of its rows."""
+"""Counts of one task, in a column of its rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stores import Store, WrapperStore
 
 T = TypeVar("T")
 
-#: The column that carries what a task did.
+#: The column of a task's counts.
 COLUMN = "__rolling_metrics"
 
 _STORE_SUMS = (
@@ -39,7 +39,7 @@ STREAM_SUMS = ("rows", "late", *_STORE_SUMS)
 
 
 class Meter:
-    """Counts what one task does."""
+    """The counts of one task."""
 
     def __init__(self, on: bool, sums: Sequence[str] = SUMS) -> None:
         self._on = on
@@ -100,7 +100,7 @@ def _with_column(batch: pa.RecordBatch, text: str | None) -> pa.RecordBatch:
 
 
 class MeteredStore(WrapperStore):
-    """Counts and times what goes through it."""
+    """Counts and times the calls of a store."""
 
     def __init__(self, inner: Store, meter: Meter) -> None:
         super().__init__(inner)

@@ -21,7 +21,7 @@ from spark_integration.running.notes import Note, sweep
 from stores import StoreError, open_store, store_class
 from stores.names import escape_name
 
-#: Pages of a killed attempt may be cleared away by `mta gc` after so many seconds without a write.
+#: Seconds without a write after which `mta gc` may delete the pages of a killed attempt.
 LEASE = 3600.0
 
 #: Stands for the embedded store in a directory of Spark's own.
@@ -63,7 +63,7 @@ class TaskStorage:
         return f"{self._name}/{self._windows}"
 
     def spool(self) -> Path:
-        """A file to keep rows in for a while; whoever asks for it removes it."""
+        """A path for a file of rows; the caller removes it."""
         return spool_file(self._root)
 
     def close(self) -> None:
@@ -77,7 +77,7 @@ class TaskStorage:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # a store that fails may have kept pages, for whoever comes when this process is gone
+        # a store that fails may have kept pages, which a later process deletes
         if self._note is not None and not isinstance(error, StoreError):
             self._note.remove()
         self.close()
@@ -115,7 +115,7 @@ def _local_directory() -> Path:
 
 
 def _beside(root: Path) -> list[Path]:
-    """The directory, and those beside it if it is an executor's: one that was killed had another."""
+    """The directory, and the directories beside it if it is an executor's: a killed executor had another."""
     if not root.name.startswith(_OF_EXECUTOR):
         return [root]
     with suppress(OSError):
@@ -133,7 +133,7 @@ def _short(text: str) -> str:
 
 
 def clear_leftovers(root: Path) -> None:
-    """Removes what killed workers of this host have left in a directory."""
+    """Removes files that killed workers of this host have left in a directory."""
     host = this_process()[0]
     with suppress(OSError):
         for path in root.glob(f"{PREFIX}-{_short(host)}-*"):
@@ -155,12 +155,12 @@ def _task_name() -> str:
     if context is None:
         return f"spark/{secrets.token_hex(8)}"
     application = context.getLocalProperty("spark.app.id") or "app"
-    place = f"{context.stageId()}.{context.partitionId()}.{context.taskAttemptId()}"
-    return f"spark/{shortened(application, 80)}/{place}/{secrets.token_hex(4)}"
+    task = f"{context.stageId()}.{context.partitionId()}.{context.taskAttemptId()}"
+    return f"spark/{shortened(application, 80)}/{task}/{secrets.token_hex(4)}"
 
 
 def shortened(name: str, most: int) -> str:
-    """A part of names with so many bytes in a store at most: of a longer one how it begins, and a digest."""
+    """A part of a name with a limit on its bytes in a store: a longer one is cut, and ends with a digest."""
     if size_in_store(name) <= most:
         return name
     digest = blake2b(name.encode(), digest_size=8).hexdigest()

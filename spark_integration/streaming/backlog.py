@@ -18,7 +18,7 @@ from mta.encoding import packing
 from mta.encoding.untrusted import Malformed, fields, raw, real, whole
 from mta.keyed.documents import DocumentId, Documents
 from spark_integration.streaming.schema import RowSchema, concatenated
-from spark_integration.streaming.sorting import MemoryRun, Order, Run, merged
+from spark_integration.streaming.sorting import Order, SortedBatch, SortedPart, merged
 
 #: Bytes of rows that stand in the state itself, and of the list of documents.
 INLINE, TABLE = 16 << 10, 8 << 10
@@ -107,24 +107,24 @@ class Backlog:
 
     def take(self, limit: Any) -> Iterator[pa.RecordBatch]:
         """The rows with times up to `limit`, sorted; they wait no longer."""
-        runs: list[Run] = []
+        parts: list[SortedPart] = []
         kept: list[WaitingRows] = []
         for each in self._stored:
             if each.first > limit:
                 kept.append(each)
                 continue
-            runs.append(_StoredRun(each, self))
+            parts.append(_StoredPart(each, self))
             if each.last > limit:
                 kept.append(self._behind(each, limit))
         held = [self._order.sorted(batch) for batch in self._held.released()]
         for batch in held:
             end = int(np.searchsorted(self._order.times(batch), limit, "right"))
             if end:
-                runs.append(MemoryRun(batch.slice(0, end), self._order))
+                parts.append(SortedBatch(batch.slice(0, end), self._order))
             self._held.add(batch.slice(end))
         self._store.drop({each.document for each in self._stored} - {each.document for each in kept})
         self._stored = kept
-        yield from merged(runs, self._order, limit)
+        yield from merged(parts, self._order, limit)
 
     def _behind(self, rows: WaitingRows, limit: Any) -> WaitingRows:
         """The rows of a document behind a time."""
@@ -194,7 +194,7 @@ def _decode_table(packed: Any) -> list[WaitingRows]:
     return [WaitingRows.decode(each) for each in fields(packed, "the documents of rows that wait")]
 
 
-class _StoredRun(Run):
+class _StoredPart(SortedPart):
     def __init__(self, rows: WaitingRows, backlog: Backlog) -> None:
         super().__init__(rows.first, rows.rows)
         self._rows, self._backlog = rows, backlog

@@ -1,9 +1,9 @@
-"""What Spark calls for each bucket of keys in a micro-batch, and for buckets whose time has come."""
+"""The function that Spark calls for each bucket of keys with rows in a micro-batch, or with a timeout."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import cache
 from operator import itemgetter
@@ -18,9 +18,9 @@ from spark_integration.running.messages import said_in_one_line
 from spark_integration.running.metering import STREAM_SUMS, Meter
 from spark_integration.streaming.backlog import HELD_ROWS
 from spark_integration.streaming.bucket.task import BucketTask
+from spark_integration.streaming.digests import decode_bucket
 from spark_integration.streaming.identity import decode_identity
-from spark_integration.streaming.keys import decode_bucket
-from spark_integration.streaming.packing import PLACE, QUERY_KEY, ROWS, Filling, packed_counts
+from spark_integration.streaming.packing import POSITION, QUERY_KEY, ROWS, Filling, packed_counts
 from spark_integration.streaming.plan import StreamPlan, Tools
 from spark_integration.streaming.schema import concatenated, deserialized, serialized
 from spark_integration.streaming.state import BucketState, decode_state
@@ -84,11 +84,18 @@ class StreamFunction:
                 hang_up.cleaning = True
                 task.give_up()
                 raise
-        # together, since a frame takes as long as a few short windows
+        # both in one frame, since a frame takes as long as a few short windows
         yield self._frame(*([] if last is None else [last]), packed_counts(meter))
 
     def _frame(self, *cells: bytes) -> pd.DataFrame:
-        return _frame([*cells, *[None] * self._filling.behind(sum(map(len, cells)))])
+        """A frame of one column, with empty rows behind the cells."""
+        import pandas as pd
+
+        count = len(cells) + self._filling.behind(sum(map(len, cells)))
+        # from an array and an index that is there already: a fifth of the time of a dict
+        array = np.full((count, 1), None, dtype=object)
+        array[: len(cells), 0] = cells
+        return pd.DataFrame(array, columns=_columns(), copy=False)
 
     def _compare(self, frames: Iterator[pd.DataFrame], state: GroupState) -> None:
         """Refuses to go on with the windows of another query."""
@@ -110,26 +117,26 @@ class StreamFunction:
         return BucketState(fingerprint, name, bucket)
 
     def _batches(self, frames: Iterator[pd.DataFrame]) -> Iterator[pa.RecordBatch]:
-        """Few and large, with rows as they came, whichever part of the shuffle was first: replays agree."""
+        """Few and large batches, with rows in the order of the input, so that replays agree."""
         came: list[tuple[int, pa.RecordBatch]] = []
         rows = 0
-        for place, batch in self._unpacked(frames):
-            came.append((place, batch))
+        for position, batch in self._unpacked(frames):
+            came.append((position, batch))
             rows += batch.num_rows
             if rows >= HELD_ROWS:
-                yield _by_place(came)
+                yield _in_order(came)
                 rows = 0
         if came:
-            yield _by_place(came)
+            yield _in_order(came)
 
     def _unpacked(self, frames: Iterator[pd.DataFrame]) -> Iterator[tuple[int, pa.RecordBatch]]:
         for frame in frames:
             # its columns one by one cost more than a short window
             columns = list(frame.columns)
-            place, packed = columns.index(PLACE), columns.index(ROWS)
+            position, packed = columns.index(POSITION), columns.index(ROWS)
             for row in frame.to_numpy().tolist():
                 if row[packed] is not None:
-                    yield row[place], deserialized(row[packed], self._stream.rows.keyed)
+                    yield row[position], deserialized(row[packed], self._stream.rows.keyed)
 
     # -- time -------------------------------------------------------------------------------------------
 
@@ -150,8 +157,8 @@ class StreamFunction:
             state.setTimeoutDuration(max(1, math.ceil((due - clock) / 1000)))
 
 
-def _by_place(came: list[tuple[int, pa.RecordBatch]]) -> pa.RecordBatch:
-    """All of them as one, which are then held no longer."""
+def _in_order(came: list[tuple[int, pa.RecordBatch]]) -> pa.RecordBatch:
+    """All batches as one, in the order of their positions; empties the list."""
     batches = [batch for _, batch in sorted(came, key=itemgetter(0))]
     came.clear()
     return concatenated(batches)
@@ -162,12 +169,3 @@ def _columns() -> pd.Index:
     import pandas as pd
 
     return pd.Index([ROWS])
-
-
-def _frame(cells: Sequence[bytes | None]) -> pd.DataFrame:
-    import pandas as pd
-
-    # from an array and an index that is there already: a fifth of the time of a dict
-    array = np.empty((len(cells), 1), dtype=object)
-    array[:, 0] = cells
-    return pd.DataFrame(array, columns=_columns(), copy=False)

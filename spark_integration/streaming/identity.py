@@ -1,4 +1,4 @@
-"""What a query is. Its checkpoint keeps it, and each run of the query is compared with it.
+"""The identity of a query. Its checkpoint keeps it, and each run of the query is compared with it.
 
 It is a state of its own, which each micro-batch with rows brings. So it is versioned with all
 other state: a run that is refused fails its first micro-batch, and leaves the checkpoint as it was.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import blake2b
 
 import msgpack
@@ -32,17 +33,17 @@ from spark_integration.streaming.state import FORMAT, check_format, damaged
 
 @dataclass(frozen=True)
 class Identity:
-    #: by what people call them: what states depend on, which cannot change
+    #: the settings that states depend on, by the names that users know; they cannot change
     parts: Mapping[str, str]
-    #: types of the columns of rows that may wait in the state
+    #: the types of columns of rows that may wait in the state
     columns: Mapping[str, sql.DataType]
 
-    @property
+    @cached_property
     def fingerprint(self) -> bytes:
-        """Stands for all that cannot change, in the state of each bucket."""
+        """A digest of the parts, for the state of each bucket."""
         return blake2b(pack(dict(self.parts)), digest_size=8).digest()
 
-    @property
+    @cached_property
     def text(self) -> str:
         return ", ".join(f"{part}: {what}" for part, what in self.parts.items())
 
@@ -50,7 +51,7 @@ class Identity:
         return bytes(msgpack.packb([FORMAT, dict(self.parts), packed_types(self.columns)]))
 
     def after(self, before: Identity) -> Identity:
-        """What the query is from now on, if it may go on from what it was; RollingError if not."""
+        """The identity from now on, if the query may go on from an older identity; RollingError if not."""
         for part in {**before.parts, **self.parts}:
             was, now = before.parts.get(part, "nothing"), self.parts.get(part, "nothing")
             if was != now:

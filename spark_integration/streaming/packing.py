@@ -1,4 +1,4 @@
-"""Rows of a stream as bytes, those of an Arrow batch together that are of keys of one bucket.
+"""Rows of a stream as bytes: the rows of one Arrow batch and one bucket together.
 
 What Spark hands to a stateful function goes through pandas, which turns whole numbers with nulls into floats
 and NaN into null, and takes microseconds a row. So rows travel as Arrow's own bytes, in a column of binary:
@@ -18,16 +18,16 @@ from pyspark.sql import types as sql
 from mta.monoids.base import Array
 from spark_integration.aggregates.inputs import Input
 from spark_integration.running.metering import STREAM_SUMS, Meter
-from spark_integration.streaming.keys import buckets_of, encode_bucket, key_column
+from spark_integration.streaming.digests import buckets_of, encode_bucket, key_column
 from spark_integration.streaming.schema import RowSchema, concatenated, deserialized, serialized
 
-#: Columns of packed rows: the bucket, a place for the watermark, where the rows stood, the rows.
-KEY, EVENT_TIME, PLACE, ROWS = "key", "event_time", "place", "packed"
+#: Columns of packed rows: the bucket, a column for the watermark, the position in the input, the rows.
+KEY, EVENT_TIME, POSITION, ROWS = "key", "event_time", "position", "packed"
 
-#: Instead of a bucket, for the state that says what the query is; it sorts before all others.
+#: Stands for a bucket in the rows of the query's own state; it sorts before all buckets.
 QUERY_KEY = b""
 
-#: The column that carries what was counted, in rows that are none otherwise, and how such cells begin.
+#: The column of the counts, in extra rows, and the beginning of the cells of such rows.
 COUNTS, _COUNTS = "__rolling_counts", b"counts: "
 
 #: Rows that are unpacked together.
@@ -38,23 +38,24 @@ GATHERED_BYTES, MOST_ADDED = 4 << 20, 20_000
 
 
 class Filling:
-    """Rows of nothing behind packed ones, so that Spark hands on what it has gathered.
+    """Empty rows behind packed ones, so that Spark hands on the rows that it has gathered.
 
-    Before and behind a stateful function it gathers until rows are as many as its setting says, and takes a
-    packed one for one, whatever bytes it has.
+    Before and behind a stateful function Spark gathers rows until their number reaches a setting. It counts a
+    packed row as one, however large it is. Empty rows make it hand on about every GATHERED_BYTES.
     """
 
     def __init__(self, gathered: int, task: int = 0) -> None:
-        """`task` is the number of one of those whose rows are gathered together."""
+        """`task` is the number of the task, among the tasks whose rows are gathered together."""
         if not 0 < gathered <= MOST_ADDED:
             gathered = 0
         self._gathered, self._of_a_byte = gathered, gathered / GATHERED_BYTES
-        # what is gathered once, and of all tasks twice, need not be handed on before the end
+        # the first GATHERED_BYTES of a task need no empty rows: Spark hands them on in the end. Later tasks
+        # may leave out ever less, all tasks together twice as much as one
         self._owed = math.ldexp(-gathered, -task)
 
     def behind(self, size: int) -> int:
-        """How many to add behind so many bytes."""
-        # so many are enough for Spark to hand on all there is, however large that was
+        """The number of empty rows to add behind packed rows of `size` bytes."""
+        # `gathered` rows make Spark hand on everything, so more are never needed
         self._owed = min(self._owed + size * self._of_a_byte, self._gathered)
         added = max(0, int(self._owed))
         self._owed -= added
@@ -62,11 +63,11 @@ class Filling:
 
 
 def packed_schema(event_time: sql.StructField | None) -> sql.StructType:
-    """Of packed rows; the event time is always null, and only carries the watermark's mark.
+    """The schema of packed rows. The event time is always null: Spark only needs the watermark's mark on it.
 
-    It is a number, as Spark compares it, since pandas knows fewer time zones than Spark.
+    It is a number and not a timestamp, since pandas knows fewer time zones than Spark.
     """
-    fields = [sql.StructField(KEY, sql.BinaryType()), sql.StructField(PLACE, sql.LongType())]
+    fields = [sql.StructField(KEY, sql.BinaryType()), sql.StructField(POSITION, sql.LongType())]
     if event_time is not None:
         fields.append(sql.StructField(EVENT_TIME, sql.LongType(), True, event_time.metadata))
     return sql.StructType([*fields, sql.StructField(ROWS, sql.BinaryType())])
@@ -80,27 +81,27 @@ def pack(
     gathered: int,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """A row for each bucket of each batch with what fills up behind it, and one for the query."""
+    """A packed row for each bucket of each batch, with empty rows behind it, and one row for the query."""
     context = TaskContext.get()
     task = context.partitionId() if context is not None else 0
-    place = task << 40
+    position = task << 40
     filling = Filling(gathered, task)
-    yield _packed([(QUERY_KEY, place, b"")], marked)
+    yield _packed([(QUERY_KEY, position, b"")], marked)
     for batch in batches:
         if not batch.num_rows:
             continue
         packed: list[tuple[bytes, int, bytes | None]] = []
         for key, rows in _by_bucket(conformed(batch, schema.arrow), keys, schema.keyed, buckets):
-            packed.append((key, place, rows))
-            packed += [(key, place, None)] * filling.behind(len(rows))
-            place += 1
+            packed.append((key, position, rows))
+            packed += [(key, position, None)] * filling.behind(len(rows))
+            position += 1
         yield _packed(packed, marked)
 
 
 def _by_bucket(
     batch: pa.RecordBatch, keys: Sequence[Input], keyed: pa.Schema, buckets: int
 ) -> Iterator[tuple[bytes, bytes]]:
-    """The rows of each bucket as they came, with their keys behind them."""
+    """The rows of each bucket as they came, with the digests of their keys as a last column."""
     digests, codes = key_column(batch, keys)
     numbers = buckets_of(digests, buckets)[codes]
     data = pa.py_buffer(digests[codes].tobytes())
@@ -117,8 +118,8 @@ def _by_bucket(
 
 
 def _packed(packed: Sequence[tuple[bytes, int, bytes | None]], marked: bool) -> pa.RecordBatch:
-    keys, places, rows = zip(*packed, strict=True)
-    columns = {KEY: pa.array(keys, pa.binary()), PLACE: pa.array(places, pa.int64())}
+    keys, positions, rows = zip(*packed, strict=True)
+    columns = {KEY: pa.array(keys, pa.binary()), POSITION: pa.array(positions, pa.int64())}
     if marked:
         columns[EVENT_TIME] = pa.nulls(len(packed), pa.int64())
     columns[ROWS] = pa.array(rows, pa.binary())
@@ -128,9 +129,9 @@ def _packed(packed: Sequence[tuple[bytes, int, bytes | None]], marked: bool) -> 
 def unpack(
     schema: pa.Schema, names: Sequence[str], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Rows again, several packed ones in a batch; in the end one that is no row, with what was counted.
+    """The rows of packed ones, and in the end an extra row with the counts.
 
-    The last of the names is that of the column for it.
+    `names` are the names of the columns; the last one is the column of the counts.
     """
     held: list[pa.RecordBatch] = []
     rows = 0
@@ -154,7 +155,7 @@ def unpack(
 
 
 def packed_counts(meter: Meter) -> bytes:
-    """What was counted for a bucket, as something that is no rows."""
+    """The counts of a bucket, as a cell."""
     return _COUNTS + np.array([meter[name] for name in STREAM_SUMS], dtype=np.float64).tobytes()
 
 

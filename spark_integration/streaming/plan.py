@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,46 +30,46 @@ from spark_integration.streaming.sorting import Order
 
 @dataclass
 class StreamPlan:
-    """What a stream adds to a plan."""
+    """A plan, and the settings of a stream."""
 
     plan: Plan
     operator: str
     identity: Identity
     rows: RowSchema
-    #: how the time column, the first of the order, becomes times; its windows may not need them
+    #: how the first column of the order becomes times, whether windows need them or not
     clock: Clock
     #: whether rows wait until the watermark has passed them
     waits: bool
-    #: microseconds (or the order column's unit) without a row after which a key is forgotten
+    #: a key is forgotten after this time without a row, in microseconds or the unit of the order column
     forget_after: float | None
     buckets: int
     #: rows that Spark gathers before it hands them on
     gathered: int = 0
-    #: whether all rows come out of outer joins of streams, which have dropped the late ones. Rows without
-    #: a partner come when the watermark has passed them, and are late where later ones have come out
+    #: whether all rows come out of outer joins of streams, which have dropped the late rows. Rows without a
+    #: partner come when the watermark has passed them; they are late if later rows have come out already
     after_outer_joins: bool = False
 
-    @property
+    @cached_property
     def span(self) -> float | None:
-        """How long a row is in the window of its key, at most; None if that is no matter of time."""
+        """The longest time that a row is in the window of its key; None if the frame has no limit on time."""
         limits = self.plan.frame.policy.limits()
         return min((span for span, _ in limits.spans()), default=None)
 
-    @property
+    @cached_property
     def by_clock(self) -> bool:
         """Whether keys are forgotten by the time on the clock."""
         return not self.waits and self.forget_after is not None
 
-    @property
+    @cached_property
     def least(self) -> float | None:
-        """How long after its last row a key is over; None for never."""
+        """The time after its last row at which a key is over; None for never."""
         if not self.waits:
             return self.forget_after
         return min((each for each in (self.span, self.forget_after) if each is not None), default=None)
 
-    @property
+    @cached_property
     def forgets_rows(self) -> bool:
-        """Whether a key that is over had rows which would be in a window again if it came back."""
+        """Whether a forgotten key may have rows that would be in the window of a later row."""
         return self.forget_after is not None and (not self.waits or self.span is None)
 
 

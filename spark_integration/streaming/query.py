@@ -30,7 +30,7 @@ from stores import store_class
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: Keys are put into so many groups by their hashes, each of which is one call and one state.
+#: The number of buckets, into which keys are put by their hashes. Each bucket is one call and one state.
 BUCKETS, MOST_BUCKETS = 64, 1 << 16
 
 #: Where Spark marks the column that a watermark is on.
@@ -71,7 +71,7 @@ def rolling_stream(
     elif forget_after is not None:
         timeout = GroupStateTimeout.ProcessingTimeTimeout
     out = _nullable(with_results(df.schema, plan))
-    # tasks go by places
+    # tasks find columns by their positions
     packing = for_workers(
         "pack_rows", pack, plan.keys, schema, stream.buckets, marked is not None, stream.gathered
     )
@@ -104,7 +104,7 @@ def _metrics_name(plan: Plan) -> str:
 
 
 def _nullable(schema: sql.StructType) -> sql.StructType:
-    """Any column may be null in the row that carries what was counted."""
+    """All columns as nullable: they are null in the row that carries the counts."""
     return sql.StructType([sql.StructField(each.name, each.dataType, True) for each in schema.fields])
 
 
@@ -163,7 +163,7 @@ def stream_plan(
 
 
 def of_outer_joins(df: DataFrame, column: int) -> bool:
-    """Whether all values of a column are of a side of two streams' join that an outer join keeps whole."""
+    """Whether a column comes from the side of a join of streams that an outer join keeps whole."""
     return _of_outer_joins(df._jdf.queryExecution().analyzed(), column)
 
 
@@ -179,21 +179,21 @@ def _of_outer_joins(node: Any, column: int) -> bool:
             attribute = attribute.child()
         if attribute.getClass().getSimpleName() != "AttributeReference":
             return False
-    found = [(side, _place_in(child, attribute)) for side, child in enumerate(children)]
-    places = [(side, place) for side, place in found if place is not None]
-    if len(places) != 1:
+    found = [(side, _position_in(child, attribute)) for side, child in enumerate(children)]
+    positions = [(side, position) for side, position in found if position is not None]
+    if len(positions) != 1:
         return False
-    ((side, place),) = places
+    ((side, position),) = positions
     if node.nodeName() == "Join" and all(child.isStreaming() for child in children):
         return node.joinType().toString() in (("LeftOuter", "RightOuter")[side], "FullOuter")
-    return _of_outer_joins(children[side], place)
+    return _of_outer_joins(children[side], position)
 
 
-def _place_in(node: Any, attribute: Any) -> int | None:
-    """Where a node of Spark's plan has an attribute among what it puts out."""
+def _position_in(node: Any, attribute: Any) -> int | None:
+    """The position of an attribute in the output of a node of Spark's plan."""
     output = node.output()
-    places = (n for n in range(output.size()) if output.apply(n).exprId().id() == attribute.exprId().id())
-    return next(places, None)
+    positions = (n for n in range(output.size()) if output.apply(n).exprId().id() == attribute.exprId().id())
+    return next(positions, None)
 
 
 def _checked_buckets(buckets: Any) -> int:
@@ -208,9 +208,9 @@ def _checked_buckets(buckets: Any) -> int:
 
 
 def _as_kept(plan: Plan, case_sensitive: bool) -> Plan:
-    """The plan with columns as the state knows them: by one name, and null where they were not there yet.
+    """The plan with columns as the state has them: by one name, and null in rows older than the column.
 
-    What is observed in a stream needs no column of its own.
+    A stream observes its metrics without a column for them, so the plan is not metered.
     """
 
     def kept(columns: tuple[Input, ...]) -> tuple[Input, ...]:

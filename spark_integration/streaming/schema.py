@@ -25,7 +25,7 @@ _DIGITS = {sql.ByteType: 3, sql.ShortType: 5, sql.IntegerType: 10, sql.LongType:
 
 
 def arrow_schema(schema: sql.StructType, zone: str) -> pa.Schema:
-    """Columns go by their places, since any name is a name of a DataFrame."""
+    """Columns are named by their positions, since a DataFrame takes any name."""
     kinds = (arrow_type(field.dataType, zone) for field in schema.fields)
     return pa.schema([pa.field(f"c{number}", kind) for number, kind in enumerate(kinds)])
 
@@ -53,7 +53,7 @@ class RowSchema:
         self.arrow = arrow_schema(schema, zone)
         #: with the digest of the key behind each row
         self.keyed = keyed(self.arrow)
-        #: what goes before rows
+        #: the bytes of the schema, which are saved with rows
         self.packed = packed_types(self.types)
 
     def __len__(self) -> int:
@@ -62,7 +62,7 @@ class RowSchema:
     # -- bytes ------------------------------------------------------------------------------------------
 
     def with_schema(self, batch: pa.RecordBatch) -> bytes:
-        """Rows with their keys as bytes that can be read whatever the schema will be."""
+        """Rows with their keys as bytes that can be read under a later schema too."""
         data: bytes = msgpack.packb([self.packed, serialized(batch)])
         return data
 
@@ -87,20 +87,20 @@ class RowSchema:
     ) -> pa.Array:
         if found is None:
             return pa.nulls(batch.num_rows, field.type)
-        place, old = found
+        index, old = found
         if not widens(old, self.types[name]):
             raise RollingError(changed_type(name, old, self.types[name]))
-        column = batch.column(place)
+        column = batch.column(index)
         return column if column.type == field.type else column.cast(field.type)
 
 
 @lru_cache
 def _opened(packed: bytes, zone: str) -> tuple[Mapping[str, tuple[int, sql.DataType]], pa.Schema]:
-    """Places and types of columns by name, and their Arrow schema."""
+    """Indices and types of columns by name, and their Arrow schema."""
     types = unpacked_types(packed)
     schema = sql.StructType([sql.StructField(name, kind) for name, kind in types.items()])
-    places = {name: (place, kind) for place, (name, kind) in enumerate(types.items())}
-    return places, arrow_schema(schema, zone)
+    columns = {name: (index, kind) for index, (name, kind) in enumerate(types.items())}
+    return columns, arrow_schema(schema, zone)
 
 
 def column_name(name: str, sensitive: bool) -> str:
@@ -127,7 +127,7 @@ def unpacked_types(packed: bytes) -> dict[str, sql.DataType]:
 
 
 def _without_classes(described: Any) -> Any:
-    """The JSON of a type with what stands behind types that users made: Spark imports whatever they name."""
+    """The JSON of a type, without the classes of users, which Spark would import."""
     if isinstance(described, dict):
         if described.get("type") == "udt":
             return _without_classes(described["sqlType"])
@@ -202,7 +202,7 @@ def changed_type(name: str, old: sql.DataType, new: sql.DataType) -> str:
 
 
 def widens(old: sql.DataType, new: sql.DataType, *, nulls: bool = True) -> bool:
-    """Whether each value of a type is one of another, in any session: what Delta's tables widen.
+    """Whether each value of a type is a value of another one too, in any session, as Delta's tables widen.
 
     Whether there is room for nulls in structs, arrays and maps is looked at unless `nulls` is false.
     """

@@ -1,4 +1,4 @@
-"""Sorted runs of one key's rows, merged a few at a time."""
+"""The order of rows, and the merge of parts that are sorted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spark_integration.call.frames import Clock
 from spark_integration.partition.times import NAN, TIME, Times
 from spark_integration.streaming.schema import concatenated
 
-#: Rows of runs are merged until so many bytes of them are in memory, unless more of them overlap.
+#: Bytes of sorted parts in memory at once, unless more of them overlap in time.
 MERGED_BYTES = 16 << 20
 
 
@@ -34,7 +34,7 @@ class Order:
         return Times(column, self._clock).values
 
     def timed(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
-        """The rows with a time, and those without: null, NaN or infinite."""
+        """The rows with a time, and the rows without one: null, NaN or infinite."""
         times = Times(batch.column(self._time.index), self._clock)
         if times.kinds is None:
             return batch, None
@@ -62,7 +62,7 @@ class Order:
         for number, source in enumerate(self._others, 1):
             column = _sortable(batch.column(source.index))
             if column.null_count:
-                # nulls come first; how Arrow is told so differs between its versions
+                # nulls come first; the option for that differs between versions of Arrow
                 columns[f"{number} is there"] = column.is_valid()
             columns[str(number)] = column
         keys = [(name, "ascending") for name in columns]
@@ -76,18 +76,18 @@ def _sortable(column: pa.Array) -> pa.Array:
     return pa.array(ordered, mask=column.is_null().to_numpy(zero_copy_only=False))
 
 
-class Run:
+class SortedPart:
     """Sorted rows that are in memory or will be loaded."""
 
     def __init__(self, first: Any, rows: int) -> None:
-        #: the least time, and how many rows
+        #: the least time, and the number of rows
         self.first, self.rows = first, rows
 
     def load(self) -> pa.RecordBatch:
         raise NotImplementedError
 
 
-class MemoryRun(Run):
+class SortedBatch(SortedPart):
     def __init__(self, batch: pa.RecordBatch, order: Order) -> None:
         times = order.times(batch)
         super().__init__(times[0].item(), batch.num_rows)
@@ -99,20 +99,20 @@ class MemoryRun(Run):
         return self.batch
 
 
-def merged(runs: Sequence[Run], order: Order, limit: Any = None) -> Iterator[pa.RecordBatch]:
-    """The rows of runs with times up to a limit, sorted; of equal ones, those of the earlier run first."""
-    if len(runs) == 1 and isinstance(runs[0], MemoryRun) and (limit is None or runs[0].last <= limit):
-        yield runs[0].batch  # which is all of most keys
+def merged(parts: Sequence[SortedPart], order: Order, limit: Any = None) -> Iterator[pa.RecordBatch]:
+    """The rows of sorted parts with times up to a limit, sorted; among equal rows, the earlier part first."""
+    if len(parts) == 1 and isinstance(parts[0], SortedBatch) and (limit is None or parts[0].last <= limit):
+        yield parts[0].batch  # the usual case
         return
-    waiting = sorted(enumerate(runs), key=lambda pair: pair[1].first)
+    waiting = sorted(enumerate(parts), key=lambda pair: pair[1].first)
     waiting.reverse()
     loaded: list[tuple[int, pa.RecordBatch]] = []
     while waiting or loaded:
         size = sum(batch.nbytes for _, batch in loaded)
         fresh = True
         while waiting and (fresh or size < MERGED_BYTES):
-            number, run = waiting.pop()
-            batch = run.load()
+            number, part = waiting.pop()
+            batch = part.load()
             if limit is not None:
                 batch = batch.slice(0, int(np.searchsorted(order.times(batch), limit, "right")))
             loaded.append((number, batch))
@@ -127,7 +127,7 @@ def merged(runs: Sequence[Run], order: Order, limit: Any = None) -> Iterator[pa.
 def _split(
     loaded: list[tuple[int, pa.RecordBatch]], order: Order, bound: Any
 ) -> tuple[list[pa.RecordBatch], list[tuple[int, pa.RecordBatch]]]:
-    """The rows before a time, in the order of their runs, and the rest."""
+    """The rows before a time, in the order of their parts, and the rest."""
     loaded.sort(key=lambda pair: pair[0])
     if bound is None:
         return [batch for _, batch in loaded if batch.num_rows], []

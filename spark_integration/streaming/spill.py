@@ -1,4 +1,4 @@
-"""Sorted rows in files, where a micro-batch brings more of a key than memory should hold."""
+"""Sorted rows in files, where a micro-batch brings more rows than memory should hold."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Self
 
 import pyarrow as pa
 
-from spark_integration.streaming.sorting import MemoryRun, Order, Run
+from spark_integration.streaming.sorting import Order, SortedBatch, SortedPart
 
 #: Rows that are read back together.
 PIECE = 1 << 14
 
 
 class Spills:
-    """The files of one key; they are gone when it is done."""
+    """The files of one bucket; its end removes them."""
 
     def __init__(self, path: Callable[[], Path]) -> None:
         self._path = path
@@ -40,7 +40,7 @@ class Spills:
             path.unlink(missing_ok=True)
 
 
-class _Piece(Run):
+class _Piece(SortedPart):
     def __init__(self, path: Path, number: int, first: object, rows: int) -> None:
         super().__init__(first, rows)
         self._path, self._number = path, number
@@ -50,9 +50,9 @@ class _Piece(Run):
             return pa.ipc.open_file(file).get_batch(self._number)
 
 
-def spilled(batch: pa.RecordBatch, order: Order, spills: Spills) -> Iterator[Run]:
-    """Sorted rows as runs that are read back piece by piece."""
+def spilled(batch: pa.RecordBatch, order: Order, spills: Spills) -> Iterator[SortedPart]:
+    """Sorted rows in a file, as parts that are read back one by one."""
     path = spills.write(batch)
     for number, start in enumerate(range(0, batch.num_rows, PIECE)):
-        piece = MemoryRun(batch.slice(start, PIECE), order)
+        piece = SortedBatch(batch.slice(start, PIECE), order)
         yield _Piece(path, number, piece.first, piece.rows)

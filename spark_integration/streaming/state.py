@@ -55,6 +55,7 @@ def decode_state(blob: bytes, plan: bytes, call: str) -> BucketState:
         found, name, bucket, documents, keys, backlog, out, retired = untrusted.fields(
             content[1:], "the state of a bucket", len(fields(BucketState))
         )
+        untrusted.fields(retired, "windows that ended")
         if found != plan:
             raise RollingError(
                 "this query's checkpoint was begun with another call, and the query is started with "
@@ -70,16 +71,10 @@ def decode_state(blob: bytes, plan: bytes, call: str) -> BucketState:
             SavedTable.decode(keys),
             None if backlog is None else untrusted.fields(backlog, "the rows that wait"),
             None if out is None else untrusted.whole(out, "the watermark", -(1 << 63)),
-            _retired(untrusted.fields(retired, "windows that ended")),
+            DocumentId.decode(retired) if retired and type(retired[0]) is int else retired,
         )
     except Malformed as error:
         raise damaged("a bucket of keys", error) from error
-
-
-def _retired(packed: list[Any]) -> list[str] | DocumentId:
-    if packed and type(packed[0]) is int:
-        return DocumentId.decode(packed)
-    return [untrusted.text(each, "the name of a window") for each in packed]
 
 
 def check_format(found: Any) -> None:

@@ -74,8 +74,8 @@ class Bucket:
             for row in packed.to_pylist():
                 if row["key"] != QUERY_KEY:
                     key = row["key"]
-                    arrived.append((row["place"], row["packed"]))
-        frames = [pd.DataFrame(arrived, columns=["place", "packed"])]
+                    arrived.append((row["position"], row["packed"]))
+        frames = [pd.DataFrame(arrived, columns=["position", "packed"])]
         attempt = TaskAttempt(self._query, "0", self._number, 0)
         stores = mock.Mock(store=lambda *_: nullcontext(self._store))
         self._number += 1

@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_integration.call.planning import make_plan, with_results
 from spark_integration.partition import chunks
-from spark_integration.partition.task import run
+from spark_integration.partition.task import roll_partition
 
 
 def schema_of(table: pa.Table) -> sql.StructType:
@@ -34,7 +34,7 @@ def roll(table: pa.Table, *, batch: int = 7, chunk: int = 1 << 16, **arguments: 
     schema = schema_of(table)
     plan = make_plan(schema, **arguments)
     with chunks_of(chunk):
-        out = list(run(plan, table.to_batches(max_chunksize=batch)))
+        out = list(roll_partition(plan, table.to_batches(max_chunksize=batch)))
     assert sum(each.num_rows for each in out) == table.num_rows
     wanted = with_results(schema, plan).names
     assert all(each.schema.names == wanted for each in out)

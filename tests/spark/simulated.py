@@ -127,7 +127,7 @@ class Simulated:
             call = StreamFunction(self._stream)
             for packed in pack(self._plan.keys, self._schema, stream.buckets, self._waits, GATHERED, batches):
                 for row in packed.to_pylist():
-                    arrived.setdefault(row["key"], []).append((row["place"], row["packed"]))
+                    arrived.setdefault(row["key"], []).append((row["position"], row["packed"]))
         timed_out = [
             key
             for key, (_, timeout) in self.states.items()
@@ -165,7 +165,9 @@ class Simulated:
     ) -> tuple[StateOfSpark, list[Row], float]:
         blob, _ = self.states.get(key, (None, None))
         state = StateOfSpark(blob, watermark, arrived is None)
-        frames = [pd.DataFrame(part, columns=["place", "packed"]) for part in self._in_parts(arrived or [])]
+        frames = [
+            pd.DataFrame(part, columns=["position", "packed"]) for part in self._in_parts(arrived or [])
+        ]
         attempt = TaskAttempt(QUERY, str(self.run), self.batch, 0)
         stores = mock.Mock(store=lambda *_: nullcontext(self._store))
         with (

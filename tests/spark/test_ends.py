@@ -34,7 +34,7 @@ from pyspark import TaskContext
 from pyspark.sql import types as sql
 from mta import monoids
 from spark_integration.call.planning import make_plan
-from spark_integration.partition.task import run
+from spark_integration.partition.task import roll_partition
 from stores.redis import RedisStore
 
 tempfile.tempdir = sys.argv[2]
@@ -67,7 +67,7 @@ if len(sys.argv) > 3:
 context = mock.Mock(stageId=lambda: 1, partitionId=lambda: 2, taskAttemptId=lambda: 3)
 context.getLocalProperty.return_value = "test-ends"
 with mock.patch.object(TaskContext, "get", return_value=context):
-    for _ in run(plan, batches()):
+    for _ in roll_partition(plan, batches()):
         print("on", flush=True)
 """
 

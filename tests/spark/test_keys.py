@@ -11,7 +11,7 @@ import pytest
 from rolled import column, roll
 
 from mta import monoids
-from spark_integration.partition.keys import differences
+from spark_integration.partition.key_changes import differences
 
 KEYS = {
     "bigint": pa.array([None, None, 1, 1, 2]),
@@ -80,13 +80,13 @@ def roll_nothing(table: pa.Table) -> int:
     from rolled import schema_of
 
     from spark_integration.call.planning import make_plan
-    from spark_integration.partition.task import run
+    from spark_integration.partition.task import roll_partition
 
     plan = make_plan(
         schema_of(table), partition_by="k", order_by="o", rows=3, aggregates={"n": monoids.Count()}
     )
     empty = pa.RecordBatch.from_arrays([pa.array([], pa.int64())] * 2, schema=table.schema)
-    return sum(batch.num_rows for batch in run(plan, [empty, empty]))
+    return sum(batch.num_rows for batch in roll_partition(plan, [empty, empty]))
 
 
 def test_a_key_of_nothing_but_nulls() -> None:

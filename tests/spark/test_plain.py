@@ -17,7 +17,7 @@ from mta import monoids
 from spark_integration.aggregates.inputs import Input
 from spark_integration.errors import DataError
 from spark_integration.partition.plain import shown, values_of
-from spark_integration.streaming.keys import key_column
+from spark_integration.streaming.digests import key_column
 from stores import open_store
 
 #: Bytes that Spark takes for text, and Python does not; the last are half of a letter.

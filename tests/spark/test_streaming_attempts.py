@@ -267,7 +267,7 @@ def test_what_comes_in_is_packed_by_bucket(gathered: int, monkeypatch: pytest.Mo
     # which is counted in floats
     assert abs(len(added) - wanted) <= 1
     assert bool(added) == bool(wanted)
-    assert {cell["place"] for cell in added} <= {cell["place"] for cell in cells}
+    assert {cell["position"] for cell in added} <= {cell["position"] for cell in cells}
     assert sum(cell["key"] == QUERY_KEY for cell in cells) == 1
     found: dict[int, tuple[bytes, bytes]] = {}
     for cell in cells:

@@ -31,7 +31,7 @@ from spark_integration.call.planning import make_plan
 from spark_integration.errors import RollingError, UnsupportedColumn
 from spark_integration.metrics import Metrics
 from spark_integration.running.metering import STREAM_SUMS
-from spark_integration.streaming import keys
+from spark_integration.streaming.digests import key_column
 from spark_integration.streaming.identity import Identity, decode_identity
 from spark_integration.streaming.query import stream_plan
 from spark_integration.streaming.schema import RowSchema, changed_type, serialized, unpacked_types, widens
@@ -426,8 +426,8 @@ def digests(*columns: pa.Array) -> list[bytes]:
     names = [f"c{number}" for number in range(len(columns))]
     batch = pa.RecordBatch.from_arrays(list(columns), names=names)
     inputs = [Input(name, number, sql.NullType(), True) for number, name in enumerate(names)]
-    found, codes = keys.key_column(batch, inputs)
-    alone = [keys.key_column(batch.slice(row, 1), inputs)[0].tobytes() for row in range(batch.num_rows)]
+    found, codes = key_column(batch, inputs)
+    alone = [key_column(batch.slice(row, 1), inputs)[0].tobytes() for row in range(batch.num_rows)]
     assert [found[code : code + 1].tobytes() for code in codes] == alone
     return alone
 

@@ -9,11 +9,11 @@ from typing import Any
 from unittest import mock
 
 import msgpack
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 import xxhash
+from damaged import hostile
 from simulated import QUERY, Simulated, StateOfSpark
 from stream_reference import watermarks
 from streams import opened
@@ -50,39 +50,12 @@ def call(stream: Simulated, store: Store, key: bytes, blob: bytes) -> list[Any]:
     state = StateOfSpark(blob, END, True)
     attempt = TaskAttempt(QUERY, str(stream.run), stream.batch, 0)
     stores = mock.Mock(store=lambda *_: nullcontext(store))
-    empty = pd.DataFrame([], columns=["place", "packed"])
+    empty = pd.DataFrame([], columns=["position", "packed"])
     with (
         mock.patch.object(TaskAttempt, "current", return_value=attempt),
         mock.patch.object(function, "OPEN_STORES", stores),
     ):
         return list(function.StreamFunction(stream._stream)((key,), iter([empty]), state))  # type: ignore[arg-type]
-
-
-def hostile(rng: random.Random, value: Any, depth: int = 0) -> Any:
-    """The value with something in it that is another."""
-    if isinstance(value, list) and value and depth < 6 and rng.random() < 0.9:
-        place = rng.randrange(len(value))
-        return [*value[:place], hostile(rng, value[place], depth + 1), *value[place + 1 :]]
-    if isinstance(value, bytes) and value:
-        place = rng.randrange(len(value))
-        return rng.choice([value[:place], value[:place] + rng.randbytes(1) + value[place + 1 :], b""])
-    others = [
-        None,
-        -1,
-        0,
-        1 << 62,
-        -(1 << 63),
-        2**64 - 1,
-        1.5,
-        float("nan"),
-        "text",
-        b"bytes",
-        [],
-        {},
-        [[]],
-        True,
-    ]
-    return rng.choice(others)
 
 
 @pytest.mark.parametrize("inline", [True, False])
@@ -189,21 +162,6 @@ def test_documents_of_rows_that_wait_are_refused_where_nobody_wrote_them(size: i
                 except (RollingError, WindowError, StoreError):
                     pass
         assert refused > 60
-
-
-def test_a_block_of_keys_says_how_many_rows_it_has_in_few_bytes_and_is_refused() -> None:
-    """Equal numbers take no bytes, however many they are."""
-    with open_store("memory:") as store:
-        stream = Simulated(SCHEMA, store, 1, buckets=2, **HOW)
-    shape = function.Tools(stream._stream).keyed.shape
-    count, rows = 3000, 4096
-    digests = np.arange(count, dtype=">u8").repeat(2).tobytes()
-    steps = ["steps", [0, 0], b""]
-    content = [count, digests, steps, None, ["steps", [rows, 0], b""], steps, [[steps] * 2, [steps]], []]
-    data = msgpack.packb(content)
-    assert len(data) < 50_000
-    with pytest.raises(Malformed, match="3000 keys have 12288000 rows"):
-        decode_block(data, shape)
 
 
 def test_windows_of_others_are_not_removed_whatever_a_state_says() -> None:

@@ -1,4 +1,4 @@
-"""Rows of several keys by key: which rows are of which key."""
+"""The new rows of a micro-batch, sorted by key."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from mta.monoids.base import Array
 
 @dataclass(frozen=True)
 class Arrivals:
-    """Rows one key after the other, in the order of digests; within a key as they were."""
+    """Rows sorted by the digests of their keys; the rows of a key keep their order."""
 
     digests: Array
-    #: rows of each key
+    #: the number of rows of each key
     lengths: Array
     batch: pa.RecordBatch
 
@@ -26,7 +26,7 @@ class Arrivals:
         return found
 
     def take(self, keys: Array) -> Arrivals:
-        """Some keys, by ascending places."""
+        """Some keys, by ascending indices."""
         if len(keys) == len(self.digests):
             return self
         rows = ranges(self.starts[keys], self.lengths[keys])
@@ -37,7 +37,7 @@ class Arrivals:
 
 
 def by_key(batch: pa.RecordBatch) -> Arrivals:
-    """The last column has the digests of the rows' keys."""
+    """The rows of a batch whose last column has the digests of their keys."""
     digests, keys = keys_of(batch)
     lengths = np.bincount(keys, minlength=len(digests))
     if len(digests) > 1:
@@ -48,14 +48,14 @@ def by_key(batch: pa.RecordBatch) -> Arrivals:
 
 
 def keys_of(batch: pa.RecordBatch) -> tuple[Array, Array]:
-    """The digests of a batch in their order, and for each row the place of its digest."""
+    """The digests of a batch in their order, and for each row the index of its digest."""
     encoded = batch.column(batch.num_columns - 1).dictionary_encode()
     _, data = encoded.dictionary.buffers()
     found = digests_of(data)[: len(encoded.dictionary)]
     order = np.argsort(found)
-    places = np.empty(len(order), dtype=np.int64)
-    places[order] = np.arange(len(order))
-    return found[order], places[encoded.indices.to_numpy(zero_copy_only=False)]
+    ranks = np.empty(len(order), dtype=np.int64)
+    ranks[order] = np.arange(len(order))
+    return found[order], ranks[encoded.indices.to_numpy(zero_copy_only=False)]
 
 
 def last_times(batch: pa.RecordBatch, times: Array) -> tuple[Array, Array]:

@@ -21,7 +21,7 @@ from mta.keyed.table import KeyTable
 from mta.keyed.windows import KeyWindows
 from mta.monoids.base import Array
 from spark_integration.partition.chunks import Chunk
-from spark_integration.partition.task import run
+from spark_integration.partition.task import roll_partition
 from spark_integration.running.metering import Meter
 from spark_integration.running.storage import spool_file
 from spark_integration.streaming.backlog import HELD_ROWS, Backlog
@@ -29,7 +29,7 @@ from spark_integration.streaming.bucket.arrivals import by_key, keys_of, last_ti
 from spark_integration.streaming.bucket.windows import RowWindows
 from spark_integration.streaming.plan import Tools, with_last
 from spark_integration.streaming.schema import concatenated
-from spark_integration.streaming.sorting import MemoryRun, Run, merged
+from spark_integration.streaming.sorting import SortedBatch, SortedPart, merged
 from spark_integration.streaming.spill import Spills, spilled
 from spark_integration.streaming.state import BucketState, damaged
 from spark_integration.streaming.storage import LEASE, TaskAttempt, documents_name, windows_name
@@ -97,12 +97,12 @@ class BucketTask:
     # -- rows -------------------------------------------------------------------------------------------
 
     def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Takes in rows with their keys behind them, and gives those that are complete, with aggregates."""
+        """Takes in rows, with a last column of digests; gives the rows that are complete, with aggregates."""
         untimed: list[pa.RecordBatch] = []
         with Spills(spool_file) as spills:
-            runs = self._taken_in(batches, untimed, spills)
+            parts = self._taken_in(batches, untimed, spills)
             if self._backlog is None:
-                ready = merged(runs, self._tools.order)
+                ready = merged(parts, self._tools.order)
             elif self._clock is not None:
                 ready = self._backlog.take(self._clock)
             else:
@@ -115,20 +115,20 @@ class BucketTask:
 
     @property
     def _seen(self) -> int:
-        """What is kept of the clock with the keys that came."""
+        """The clock that is kept with the keys that came."""
         return int(self._clock or 0) if self._tools.stream.by_clock else 0
 
     def _alone(self, untimed: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Rows without a time, which see only each other."""
+        """Rows without a time, whose windows hold only each other."""
         rows = self._tools.order.untimed_sorted(untimed, keys_of(untimed)[1])
         self._meter.add("rows", rows.num_rows)
-        yield from run(self._tools.plan, self._tools.chunk(rows).batches)
+        yield from roll_partition(self._tools.plan, self._tools.chunk(rows).batches)
 
     def _taken_in(
         self, batches: Iterable[pa.RecordBatch], untimed: list[pa.RecordBatch], spills: Spills
-    ) -> list[Run]:
-        """The rows that are not late: in the backlog, or sorted as runs."""
-        runs: list[Run] = []
+    ) -> list[SortedPart]:
+        """The rows that are not late: in the backlog, or as sorted parts."""
+        parts: list[SortedPart] = []
         for batch in batches:
             batch, without = self._timed(batch)
             if without is not None:
@@ -140,12 +140,12 @@ class BucketTask:
                 self._backlog.add(batch)
                 continue
             batch = self._tools.order.sorted(batch)
-            runs += (
-                [MemoryRun(batch, self._tools.order)]
+            parts += (
+                [SortedBatch(batch, self._tools.order)]
                 if batch.num_rows < HELD_ROWS
                 else spilled(batch, self._tools.order, spills)
             )
-        return runs
+        return parts
 
     def _timed(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
         def timed(start: int, stop: int) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
@@ -169,26 +169,26 @@ class BucketTask:
 
     @property
     def _complete(self) -> int | None:
-        """The watermark up to which no more rows are taken in."""
+        """The watermark: rows up to it are late."""
         return self._state.out if self._tools.stream.after_outer_joins else self._clock
 
     def _not_before_others(self, batch: pa.RecordBatch, times: Array) -> Array:
-        """Which rows are not older than one of their key that has come out."""
+        """Which rows are not older than a row of their key that has come out."""
         digests, keys = keys_of(batch)
         self._table.load(digests)
         over = self._table.over(self._clock)
         self._windows.forget(over[np.isin(self._table.block.digests[over], digests)])
-        places = self._table.block.find(digests)[keys]
-        known = places >= 0
+        indices = self._table.block.find(digests)[keys]
+        known = indices >= 0
         on_time: Array = ~known
-        on_time[known] = times[known] >= self._table.block.youngest[places[known]]
+        on_time[known] = times[known] >= self._table.block.youngest[indices[known]]
         return on_time
 
     # -- time -------------------------------------------------------------------------------------------
 
     @property
     def due(self) -> float | None:
-        """The time at which there is something to be done, in the unit of the clock."""
+        """The time of the next call if no rows come, in the unit of the clock."""
         waiting = self._backlog.first if self._backlog else None
         if self._state.retired or self._ends:
             waiting = self._clock or 0
@@ -207,9 +207,10 @@ class BucketTask:
 
     def _names(self, names: Any) -> list[str]:
         """The names, if all of them are of this query's windows: a damaged state removes no others."""
-        found = [text(each, "the name of a window") for each in fields(names, "windows that ended")]
+        found: list[str] = fields(names, "windows that ended")
+        prefixes = f"{self._state.name}/", f"{windows_name(self._state.name)}/"
         for each in found:
-            if not each.startswith((f"{self._state.name}/", f"{windows_name(self._state.name)}/")):
+            if not text(each, "the name of a window").startswith(prefixes):
                 raise Malformed(f"{shown(each)} is no window of this query")
         return found
 

@@ -95,7 +95,7 @@ class RowWindows:
                 stamps = None if times is None else times[start:stop]
                 return group.slide(program.cut(values, start, stop), stamps, stop - start)
 
-            repeatable = not tools.plan.frame.by_predicate
+            repeatable = not tools.keyed.limits.predicates
             results.update(tools.blame.attempt(chunk, 0, chunk.rows, slide, repeatable=repeatable))
             self._meter.add("evictions", before + chunk.rows - len(group))
             window.note(number, Rows(values, times, chunk.rows))

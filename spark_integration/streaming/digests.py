@@ -1,4 +1,4 @@
-"""Which rows are of one key, and the bytes that stand for it in all micro-batches, runs and sessions."""
+"""The digest of a key: equal bytes for equal keys, in all micro-batches, runs and sessions."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from mta.encoding.packing import pack as pack_value
 from mta.keyed.block import DIGEST, digests_of
 from mta.monoids.base import Array
 from spark_integration.aggregates.inputs import Input
-from spark_integration.partition.keys import canonical
+from spark_integration.partition.key_changes import canonical
 from spark_integration.partition.plain import plain, values_of
 
-#: What `digest_of` packs, for values that need no thought.
+#: For values that are equal only if their packed bytes are.
 _pack_simple = msgpack.Packer().pack
 
 
@@ -27,7 +27,7 @@ _BUCKET = 4
 
 
 def key_column(batch: pa.RecordBatch, keys: Sequence[Input]) -> tuple[Array, Array]:
-    """The digests of a batch's keys, each once, and for each row the place of its digest."""
+    """The digests of a batch's keys, each once, and for each row the index of its digest."""
     columns = [plain(batch.column(key.index)) for key in keys]
     codes, count = np.zeros(batch.num_rows, dtype=np.int64), 1
     for number, column in enumerate(columns):
@@ -37,11 +37,11 @@ def key_column(batch: pa.RecordBatch, keys: Sequence[Input]) -> tuple[Array, Arr
             codes, count = codes.reshape(-1), len(distinct)
         else:
             codes, count = own, many
-    # a row of each key, whichever it is
+    # some row of each key
     rows = np.zeros(count, dtype=np.int64)
     rows[codes] = np.arange(batch.num_rows)
-    places = pa.array(rows)
-    values = [values_of(column.take(places)) for column in columns]
+    indices = pa.array(rows)
+    values = [values_of(column.take(indices)) for column in columns]
     firsts = list(zip(*values, strict=True)) if values else [()] * count
     simple = all(map(_is_simple, columns))
     digest = _digest_of_simple if simple else digest_of
@@ -49,7 +49,7 @@ def key_column(batch: pa.RecordBatch, keys: Sequence[Input]) -> tuple[Array, Arr
 
 
 def buckets_of(digests: Array, buckets: int) -> Array:
-    """The number of each digest's bucket, by bits that do not order it among the others of the bucket."""
+    """The number of each digest's bucket, by other bits than those that order the keys of a bucket."""
     found: Array = np.ascontiguousarray(digests).view(">u8")[1::2].astype(np.uint64) % np.uint64(buckets)
     return found.astype(np.int64)
 
@@ -63,19 +63,19 @@ def decode_bucket(key: bytes) -> int:
 
 
 def _codes(column: pa.Array) -> tuple[Array, int]:
-    """A number for each value, equal for equal values, and how many there are."""
+    """A number for each value, the same for equal values, and the number of different values."""
     if pa.types.is_nested(column.type):
         seen: dict[Any, int] = {}
         found = [seen.setdefault(pack_value(canonical(value)), len(seen)) for value in values_of(column)]
         return np.array(found, dtype=np.int64), len(seen)
     if pa.types.is_floating(column.type):
-        column = pc.add(column, 0.0)  # of which there are two
+        column = pc.add(column, 0.0)  # -0.0 becomes 0.0
     encoded = column.dictionary_encode(null_encoding="encode")
     return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(encoded.dictionary)
 
 
 def _is_simple(column: pa.Array) -> bool:
-    """Whether values that are equal are so as they stand."""
+    """Whether equal values of a column always have equal packed bytes."""
     kind = column.type
     return not (pa.types.is_nested(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
@@ -85,6 +85,6 @@ def _digest_of_simple(values: tuple[Any, ...]) -> bytes:
 
 
 def digest_of(values: Sequence[Any]) -> bytes:
-    """16 bytes that stand for a key's plain values."""
+    """The digest of a key with these plain values."""
     packed = pack_value([canonical(value) for value in values])
     return blake2b(packed, digest_size=DIGEST).digest()

@@ -1,4 +1,4 @@
-"""Where the key of a sorted partition changes."""
+"""The rows of a sorted partition where a new key begins."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from spark_integration.partition.chunks import Chunk
 from spark_integration.partition.plain import plain, values_of
 
 
-class Keys:
-    """Where the key changes, within a chunk and from the chunk before it."""
+class KeyChanges:
+    """Finds the rows where a new key begins, within a chunk and at its first row."""
 
     def __init__(self, keys: Sequence[Input]) -> None:
         self._keys = keys
         self._last: dict[int, pa.Array] = {}
 
     def changes(self, chunk: Chunk) -> Array:
-        """For each row, whether its key differs from the row's before it; true for the first row of all."""
+        """For each row, whether its key differs from that of the row before; true for the first row."""
         changed = np.zeros(chunk.rows, dtype=bool)
         for key in self._keys:
             column = chunk.columns[key.index]
@@ -40,7 +40,7 @@ class Keys:
 
 
 def differences(column: pa.Array) -> Array:
-    """For each row but the first, whether it is unlike the one before; null equals null, NaN equals NaN."""
+    """Whether each row but the first differs from the row before; null equals null, NaN equals NaN."""
     count = len(column)
     if count < 2:
         return np.zeros(0, dtype=bool)
