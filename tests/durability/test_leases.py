@@ -355,6 +355,6 @@ def test_a_short_lease_is_due_again_before_it_is_over(
     hold: Any = Hold()
     hold.lease = lease
     turn = leases._Turn()
-    leases._Keeper()._renew(hold, turn, 0.1)
+    leases._Renewals()._renew(hold, turn, 0.1)
     assert turn.failed == fails
     assert turn.not_before <= moment + lease / 3
