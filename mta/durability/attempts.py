@@ -1,13 +1,14 @@
-"""Writers of one window that may run at once, and of whom somebody else decides which one counts.
+"""Writers of one window that may run at once. Another party decides which one of them counts.
 
-A task of a streaming query may run twice at once, or again after a crash, and which run of it counts is what
-Spark's own state says afterwards: the state of a key holds the version of its window. The root in the store
-is only there so that everybody knows which pages are needed: those of the version that all attempts go on
-from, those of each attempt that has published, and for a while those of attempts that are at work.
+A task of a streaming query may run twice at once, or again after a crash. Spark's own state says afterwards
+which attempt counts: the state of a key holds the version of its window. The root in the store only says
+which pages are needed: the pages of the version that all attempts go on from, the pages of each attempt that
+has published, and for a while the pages of attempts that are at work.
 
-An attempt claims an epoch before it writes its first page, and then clears away what only earlier versions
-named: it was given a version of the micro-batch before, so that one is committed. It publishes what it came
-to before its result goes back to Spark. One that died in between leaves pages which `mta gc` finds.
+An attempt claims an epoch before it writes its first page. Then it deletes the pages that only earlier
+versions named: it was given a version of the micro-batch before, so that version is committed. It publishes
+its own version before its result goes back to Spark. An attempt that dies in between leaves pages that `mta
+gc` finds.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from stores import Conflict, Store, page_key
 
 
 class AttemptHold(Writer):
-    """One attempt's hold on one window; what a window's pages and tails are written under."""
+    """One attempt's hold on one window, under whose epoch pages and tails are written."""
 
     def __init__(
         self,
@@ -44,7 +45,7 @@ class AttemptHold(Writer):
         self._batch, self._run, self._seconds = batch, run, lease
         self._id = secrets.token_hex(8)
         self._claimed = False
-        #: whether there may be pages of an attempt that is gone, which nobody names
+        #: whether there may be pages of a dead attempt, which no version names
         self.beside_gone = False
         self.extents = (
             Extents(((0, None),), self._shift) if base is None else replace(base.extents, shift=self._shift)
@@ -54,7 +55,7 @@ class AttemptHold(Writer):
 
     @property
     def claimed(self) -> bool:
-        """Only then there may be pages of this attempt."""
+        """Whether this attempt has an epoch. Without one it has no pages."""
         return self._claimed
 
     def _may_count(self) -> tuple[Version, ...]:
@@ -94,7 +95,7 @@ class AttemptHold(Writer):
         self._renewed = leases.now()
 
     def _check_not_lost(self) -> None:
-        """Where there is no root, there must be no pages of the version that this attempt goes on from."""
+        """Raises PagesLost if there is no root, and the version to go on from names pages."""
         if Named.by(self._may_count()):
             raise PagesLost(
                 f"the window {self._name!r} has pages, and none are in {self._store!r}: it was removed or "
@@ -132,15 +133,15 @@ class AttemptHold(Writer):
         return claimed, epoch
 
     def _stays(self, other: Attempt) -> bool:
-        """Whether another attempt may have won this batch, or be at work and leave pages."""
+        """Whether another attempt may have won this batch, or is at work, or leaves pages."""
         if other.version is None:
-            return True  # when it is gone, `mta gc` clears up after it
+            return True  # when it is gone, `mta gc` deletes its pages
         if other.batch != self._batch:
             return False
         return other.run == self._run or not is_gone(other, self._store.now())
 
     def _goes_on(self, root: Root) -> bool:
-        """Whether the only other attempt is the one before this, so that its epoch can be used on."""
+        """Whether the base is the version of the only other attempt, so that its epoch can be used again."""
         if self._base is None or len(root.attempts) != 1:
             return False
         last = root.attempts[0]
@@ -151,13 +152,13 @@ class AttemptHold(Writer):
         )
 
     def commit(self, version: Version, monoid: str, policy: str) -> None:
-        """Publishes a version. Whether it counts is not decided here."""
+        """Publishes a version. Spark's state says afterwards whether it counts."""
         with self._lock:
             self.end()
             self._change(lambda mine: replace(mine, version=version), monoid, policy)
 
     def let_go(self) -> None:
-        """Takes back the claim of an attempt that failed, and whose pages are gone."""
+        """Takes back the claim of an attempt that failed, once its pages are deleted."""
         with self._lock:
             if self._claimed:
                 self.end()
@@ -183,7 +184,7 @@ class AttemptHold(Writer):
             if monoid:
                 root = replace(root, monoid=monoid, policy=policy)
             if len(changed) < len(root.attempts):
-                # what is left of the pages is then of an epoch that is over, and `mta gc` finds it
+                # pages that are left are then of an old epoch, and `mta gc` finds them
                 root = replace(root, epoch=next_epoch(root.epoch, self._store.now()))
             root = replace(root, attempts=tuple(changed))
             try:
@@ -193,7 +194,7 @@ class AttemptHold(Writer):
                     self._store.swap_root(self._name, self._encoded(root), token)
                 return
             except Conflict:
-                # another attempt came between, or this was done and its answer lost: look again
+                # another attempt was first, or this swap was done and its answer lost
                 if monoid and self._is_there(published=True):
                     return
 
@@ -215,27 +216,27 @@ class AttemptHold(Writer):
 
 
 def is_gone(attempt: Attempt, now: float) -> bool:
-    """Whether an attempt is surely at work no longer."""
+    """Whether an attempt is surely no longer at work."""
     return surely_dead(attempt.owner) or attempt.lease < now
 
 
 def retire(store: Store, name: str, batch: int) -> None:
-    """Removes a window, with all that its root names, that ended before a batch."""
+    """Removes a window that ended before a batch: its root, and the pages and parts that it names."""
     found = store.read_root(name)
     if found is None:
         return
     root = decode_root(name, found[0])
     if any(attempt.batch >= batch for attempt in root.attempts):
-        return  # the window begins anew, and its first claim clears away what was before
+        return  # the window has begun anew, and its first claim deletes the older pages
     try:
         store.delete_root(name, found[1])
     except Conflict:
-        return  # another attempt is at it
+        return  # another attempt has claimed the window
     clear(store, name, root.retained, ())
 
 
 def clear(store: Store, name: str, before: Iterable[Version], after: Iterable[Version]) -> None:
-    """Deletes what versions name and others do not."""
+    """Deletes the pages, parts and documents that only the versions in `before` name."""
     for prefix, tier, numbers in Named.by(before).less(Named.by(after)).prefixes(name):
         if tier & PART or tier == DOCUMENTS:
             store.delete_many([page_key(prefix, number) for number in numbers])

@@ -32,8 +32,11 @@ MAGIC = b"MTAR"
 #: The most views of a window, and the most documents of one range.
 MOST_VIEWS, MOST_DOCUMENTS = 1 << 10, 1 << 20
 
-#: The largest epoch and position in a manifest. There is room for more in 64 bits.
-LAST_EPOCH = LAST_POSITION = 1 << 62
+#: The largest position and epoch in a manifest. There is room for more in 64 bits.
+LAST_POSITION = LAST_EPOCH = 1 << 62
+
+#: Name and bounds of an epoch, for `whole`.
+EPOCH = ("an epoch", 0, LAST_EPOCH)
 
 
 def pack_version(version: Version) -> list[Any]:
@@ -49,6 +52,23 @@ def pack_version(version: Version) -> list[Any]:
     return packed
 
 
+def _pack_tail(tail: SavedTail) -> list[Any]:
+    """Parts follow each other without a gap: an epoch, and for each of its parts serial number and length."""
+    packed: list[list[int]] = []
+    for part in tail.parts:
+        if not packed or packed[-1][0] != part.epoch:
+            packed.append([part.epoch])
+        packed[-1] += part.serial, part.stop - part.start
+    return [tail.start, packed, tail.inline, tail.inline_count]
+
+
+def _pack_attempt(attempt: Attempt) -> list[Any]:
+    return [
+        attempt.id, attempt.epoch, attempt.batch, attempt.run, list(attempt.owner), attempt.lease,
+        None if attempt.version is None else pack_version(attempt.version),
+    ]  # fmt: skip
+
+
 def encode_root(name: str, root: Root) -> bytes:
     content = [
         FORMAT, name, root.epoch, root.page_size, root.monoid, root.policy, list(root.owner), root.lease,
@@ -58,7 +78,7 @@ def encode_root(name: str, root: Root) -> bytes:
 
 
 def decode_root(name: str, data: bytes) -> Root:
-    """The reverse of `encode_root`; ManifestCorrupt where the data is not what was written."""
+    """The reverse of `encode_root`. Raises ManifestCorrupt if the data is not the root of this window."""
     what = f"the manifest of window {name!r} is damaged"
     try:
         payload = unseal(data, MAGIC)
@@ -90,34 +110,18 @@ def _root(name: str, payload: memoryview) -> Root:
         raise Malformed(f"the page size is {page_size}, which is no power of two")
     shift = page_size.bit_length() - 1
     return Root(
-        _epoch(epoch), page_size, text(monoid, "the monoid"), text(policy, "the policy"), _owner(owner),
+        whole(epoch, *EPOCH), page_size,
+        text(monoid, "the monoid"), text(policy, "the policy"), _owner(owner),
         None if lease is None else real(lease, "the lease"), whole(next_version, "the next version's number"),
         tuple(map(partial(_version, shift), fields(versions, "the list of versions"))),
         tuple(map(partial(_attempt, shift), fields(attempts, "the list of attempts"))),
     )  # fmt: skip
 
 
-def _pack_tail(tail: SavedTail) -> list[Any]:
-    """Parts follow each other without a gap: an epoch, and for each of its parts serial number and length."""
-    packed: list[list[int]] = []
-    for part in tail.parts:
-        if not packed or packed[-1][0] != part.epoch:
-            packed.append([part.epoch])
-        packed[-1] += part.serial, part.stop - part.start
-    return [tail.start, packed, tail.inline, tail.inline_count]
-
-
-def _pack_attempt(attempt: Attempt) -> list[Any]:
-    return [
-        attempt.id, attempt.epoch, attempt.batch, attempt.run, list(attempt.owner), attempt.lease,
-        None if attempt.version is None else pack_version(attempt.version),
-    ]  # fmt: skip
-
-
 def _attempt(shift: int, packed: Any) -> Attempt:
     ident, epoch, batch, run, owner, lease, version = fields(packed, "an attempt", 7)
     return Attempt(
-        text(ident, "an attempt"), _epoch(epoch), whole(batch, "a batch", -1), text(run, "a run"),
+        text(ident, "an attempt"), whole(epoch, *EPOCH), whole(batch, "a batch", -1), text(run, "a run"),
         _owner(owner), real(lease, "a lease"), None if version is None else _version(shift, version),
     )  # fmt: skip
 
@@ -127,12 +131,8 @@ def _owner(packed: Any) -> tuple[str, int, int]:
     return text(host, "a host"), whole(process, "a process id"), whole(start, "the start of a process")
 
 
-def _epoch(value: Any) -> int:
-    return whole(value, "an epoch", 0, LAST_EPOCH)
-
-
 def unpack_version(shift: int, packed: Any) -> Version:
-    """The reverse of `pack_version`; ManifestCorrupt where no window can be like that."""
+    """The reverse of `pack_version`. Raises ManifestCorrupt if no window can have such a version."""
     try:
         return surely(partial(_version, shift, packed))
     except Malformed as error:
@@ -177,7 +177,7 @@ def _time(value: Any) -> int | float | None:
 
 def _extent(packed: Any) -> tuple[int, int | None]:
     epoch, end = fields(packed, "an extent", 2)
-    return _epoch(epoch), None if end is None else whole(end, "the end of an extent")
+    return whole(epoch, *EPOCH), None if end is None else whole(end, "the end of an extent")
 
 
 def _saved_tail(tier: int, packed: Any) -> SavedTail:
@@ -192,7 +192,7 @@ def _saved_tail(tier: int, packed: Any) -> SavedTail:
 def _documents(packed: Any) -> tuple[int, int, int]:
     epoch, first, last = fields(packed, "a range of documents", 3)
     whole(last, "the end of documents", whole(first, "the start of documents"), first + MOST_DOCUMENTS)
-    return _epoch(epoch), first, last
+    return whole(epoch, *EPOCH), first, last
 
 
 def _unpack_parts(tier: int, start: int, packed: list[Any]) -> Iterator[Part]:
@@ -205,5 +205,7 @@ def _unpack_parts(tier: int, start: int, packed: list[Any]) -> Iterator[Part]:
         for at in range(0, len(numbers), 2):
             serial, length = fields(numbers[at : at + 2], "a part", 2)
             whole(length, "the length of a part", 1, LARGEST_PAGE)
-            yield Part(tier, _epoch(epoch), whole(serial, "the number of a part"), start, start + length)
+            yield Part(
+                tier, whole(epoch, *EPOCH), whole(serial, "the number of a part"), start, start + length
+            )
             start += length

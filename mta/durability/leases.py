@@ -1,4 +1,4 @@
-"""Leases of open windows, renewed by time for as long as their process lives and has not closed them."""
+"""Leases of open windows, renewed in time for as long as their process lives and has not closed them."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from mta.errors import WindowError
 from stores import Store, StoreError
 from stores.patience import at_most
 
-#: A lease is renewed when this part of it is over.
+#: A lease is renewed when this part of its time is over.
 RENEWED_AFTER = 1 / 3
 
-#: Seconds after which it is looked for leases that nobody has any more.
+#: The longest pause in seconds between two looks for leases whose holds are gone.
 LONGEST = 60.0
 
-#: Seconds between two tries to renew a lease that could not be renewed, or less where the lease is short.
+#: Seconds before a failed renewal is tried again; fewer for a short lease.
 RETRY = 1.0
 
-#: Renewals of windows of one store that are under way at once.
+#: The most renewals of windows of one store that are under way at once.
 MOST = 8
 
-#: Seconds that a renewal has at least, however many wait, unless that is more than a part of the lease.
+#: The least seconds for a renewal, however many wait, unless the lease is too short for that.
 LEAST = 0.5
 
 _log = logging.getLogger("stores")
@@ -43,20 +43,20 @@ def now() -> float:
 
 
 class Leased(Protocol):
-    """A hold on a window that ends when nobody renews it."""
+    """A hold on a window that ends if it is not renewed."""
 
     @property
     def store(self) -> Store: ...
 
     @property
     def lease(self) -> float:
-        """Seconds that it lasts when nobody renews it."""
+        """The seconds that it lasts without a renewal."""
 
     def renewal(self) -> float:
-        """When it is to be renewed, by the monotonic clock."""
+        """The time of the next renewal, by the monotonic clock."""
 
     def renew_if_free(self) -> None:
-        """Makes it last from now on, unless another thread is at its root."""
+        """Prolongs it, unless another thread has its root."""
 
 
 class _Turn:
@@ -70,11 +70,11 @@ class _Turn:
         self.not_before = -math.inf
 
 
-class _Keeper:
-    """One thread that knows when leases are to be renewed, and one for each renewal under way.
+class _Renewals:
+    """One thread that knows the times of all renewals, and one thread for each renewal under way.
 
-    A store that hangs keeps nobody waiting but its own windows, and those of them that were not renewed keep
-    no others from it: they have half of the threads of a store.
+    A store that hangs delays only the leases of its own windows. Of these, renewals that failed take half of
+    the store's threads at most, so that they delay no others.
 
     No `threading.Condition`: an interrupt while one is entered leaves it locked for good.
     """
@@ -82,12 +82,12 @@ class _Keeper:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._changed: SimpleQueue[None] = SimpleQueue()
-        self._kept: WeakKeyDictionary[Leased, _Turn] = WeakKeyDictionary()
+        self._leases: WeakKeyDictionary[Leased, _Turn] = WeakKeyDictionary()
         self._running = False
 
     def keep(self, hold: Leased) -> None:
         with self._lock:
-            self._kept.setdefault(hold, _Turn())
+            self._leases.setdefault(hold, _Turn())
             if not self._running:
                 self._start()
         self._changed.put(None)
@@ -105,12 +105,12 @@ class _Keeper:
 
     def end(self, hold: Leased) -> None:
         with self._lock:
-            self._kept.pop(hold, None)
+            self._leases.pop(hold, None)
         self._changed.put(None)
 
     def end_all(self) -> None:
         with self._lock:
-            self._kept.clear()
+            self._leases.clear()
         self._changed.put(None)
 
     def _run(self) -> None:
@@ -119,9 +119,9 @@ class _Keeper:
                 self._changed.get(timeout=pause)
 
     def _renew_what_is_due(self) -> float | None:
-        """Begins what there is to do. Returns how long there is nothing more, or None at the end."""
+        """Begins the renewals that are due. Returns the seconds until the next, or None without leases."""
         with self._lock:
-            turns = list(self._kept.items())
+            turns = list(self._leases.items())
             if not turns:
                 self._running = False
                 return None
@@ -136,7 +136,7 @@ class _Keeper:
             if at_work[store] < MOST and not (turn.failed and failing[store] >= MOST // 2):
                 at_work[store] += 1
                 failing[store] += turn.failed
-                # so that all get their turn while what is left of their leases lasts
+                # so that all get their turn before their leases run out
                 part = hold.lease * RENEWED_AFTER
                 self._begin(hold, turn, max(part * MOST / max(MOST, waiting[store]), min(part, LEAST)))
         coming = min((when for when, _, _ in free if when > moment), default=math.inf)
@@ -146,7 +146,7 @@ class _Keeper:
         turn.busy = True
         try:
             _thread.start_new_thread(self._renew, (hold, turn, seconds))
-        except (RuntimeError, MemoryError):  # no thread can start: then one after the other
+        except (RuntimeError, MemoryError):  # no thread can start: it is renewed in this one
             self._renew(hold, turn, seconds)
 
     def _renew(self, hold: Leased, turn: _Turn, seconds: float) -> None:
@@ -155,7 +155,7 @@ class _Keeper:
             with at_most(seconds):
                 hold.renew_if_free()
             failed = False
-        except WindowError as error:  # it is another's now, and its writer hears it at the next checkpoint
+        except WindowError as error:  # another writer has it; the next checkpoint of this one is refused
             _log.info("a lease is given up: %s", error)
             self.end(hold)
         except StoreError as error:
@@ -168,26 +168,26 @@ class _Keeper:
             self._changed.put(None)
 
 
-_keeper = _Keeper()
+_renewals = _Renewals()
 
 
 def keep(hold: Leased) -> None:
-    """Renews a hold from now on, until it is ended or nobody else has it any more."""
-    _keeper.keep(hold)
+    """Has a hold renewed from now on, until it is ended or garbage."""
+    _renewals.keep(hold)
 
 
 def end(hold: Leased) -> None:
-    _keeper.end(hold)
+    _renewals.end(hold)
 
 
 def _forget_after_fork() -> None:
-    global _keeper
-    _keeper = _Keeper()
+    global _renewals
+    _renewals = _Renewals()
 
 
 @atexit.register
 def _end_at_exit() -> None:
-    _keeper.end_all()
+    _renewals.end_all()
 
 
 os.register_at_fork(after_in_child=_forget_after_fork)

@@ -1,4 +1,4 @@
-"""Processes as owners of windows: which one this is, and whether another one is surely gone."""
+"""Processes as owners of windows: the identity of this process, and whether another one is surely gone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 
 from stores.os_errors import ignoring, is_os_error
 
-#: A process that is over, though it is still listed, is in one of these states.
+#: The states of a process that has ended and is still listed.
 _OVER = "ZX"
 
 #: No process has a larger number.
@@ -17,7 +17,7 @@ _LARGEST = 2**31 - 1
 
 @cache
 def _host() -> str:
-    """The host and its process ids: two containers may share a name, but not what a process id means."""
+    """The host and its space of process ids: containers of one host may have different ones."""
     parts = [socket.gethostname()]
     with ignoring(is_os_error), open("/proc/sys/kernel/random/boot_id") as boot:
         parts.append(boot.read(8))
@@ -27,19 +27,19 @@ def _host() -> str:
 
 
 def this_process() -> tuple[str, int, int]:
-    """Host, process id and start of this process, which no other process ever has together."""
+    """Host, process id and start of this process. No other process ever has all three."""
     pid = os.getpid()
     return _host(), pid, started(pid) or 0
 
 
 def started(pid: int) -> int | None:
-    """When a process of this host started, in ticks since the machine did; None if it is over."""
+    """When a process of this host started, in ticks since the machine did; None if it has ended."""
     fields = _listed(pid)
     return None if fields is None or fields[0] in _OVER else int(fields[19])
 
 
 def _listed(pid: int) -> list[str] | None:
-    """What the system says of a process, from its state on."""
+    """The fields of `/proc/<pid>/stat` from the state on; None if the process is not listed."""
     try:
         with open(f"/proc/{pid}/stat") as stat:
             return stat.read().rpartition(")")[2].split()
@@ -50,14 +50,14 @@ def _listed(pid: int) -> list[str] | None:
 
 
 def same_host(owner: tuple[str, int, int]) -> bool:
-    """Whether the process ids of this process and of an owner are of the same host, so that they compare."""
+    """Whether an owner is of this host, so that its process id means a process here."""
     return owner[0] == _host()
 
 
 def surely_dead(owner: tuple[str, int, int]) -> bool:
-    """Whether the process was on this host and is gone; elsewhere nobody can tell."""
+    """Whether the process was on this host and is gone. False for owners of other hosts."""
     _, pid, start = owner
-    with ignoring(is_os_error):  # a process that is out of descriptors cannot tell
+    with ignoring(is_os_error):  # without file descriptors this process cannot look
         if not same_host(owner) or _listed(os.getpid()) is None:
             return False
         fields = _listed(pid)
@@ -68,7 +68,7 @@ def surely_dead(owner: tuple[str, int, int]) -> bool:
 
 
 def _is_there(pid: int) -> bool:
-    """Whether there is a process that is not listed: some systems list no processes of other users."""
+    """Whether a process exists that is not listed: some systems list no processes of other users."""
     if pid > _LARGEST:
         return False
     try:

@@ -23,7 +23,7 @@ from stores import Conflict, Store, Token
 
 
 class _Sent(NamedTuple):
-    """A root that was swapped in without an answer, so that it may be there or not."""
+    """A root whose swap was sent and not answered yet, so that it may have been done or not."""
 
     digest: bytes
     root: Root
@@ -41,7 +41,7 @@ class _Found(NamedTuple):
 
 
 class Ownership(Writer):
-    """One writer's hold on one window. Claims it when the first page is written, or at once to restore it."""
+    """One writer's hold on one window. It claims an epoch when the first page is written, or to restore."""
 
     def __init__(
         self, store: Store, name: str, page_size: int, *, retain: int = 2, lease: float | None = None
@@ -167,7 +167,7 @@ class Ownership(Writer):
         return replace(root, epoch=next_epoch(root.epoch, now), owner=this_process(), lease=lease)
 
     def _swap(self, root: Root, expected: Token | None, lineage: int | None = None) -> None:
-        """Swaps a root in, which goes on from the version `lineage` if it is one of another than before."""
+        """Swaps a root in, which goes on from version `lineage`, or else from the same version as before."""
         lineage = self._lineage if lineage is None else lineage
         now = leases.now()
         data = self._encoded(root)
@@ -179,14 +179,15 @@ class Ownership(Writer):
             except Conflict:
                 expected, done = self._expected_instead(data)
                 token = expected if done else None
-        # no call from here on, so that no interrupt comes between
+        # nothing is called from here on, so that no interrupt comes between
         self._token, self.root, self._lineage = token, root, lineage
         self._unanswered, self._renewed = (), now
 
     def _expected_instead(self, data: bytes) -> tuple[Token, bool]:
-        """The token of the root as it is, if an earlier swap was done and only its answer was lost.
+        """The token of the present root, and whether this data is in it.
 
-        And whether it was the swap of this data.
+        For after a conflict: an earlier swap may have been done, and only its answer lost. Raises Fenced if
+        the root is not one that this writer sent.
         """
         found = self._store.read_root(self._name)
         if found is not None and self._sent(found[0]) is not None:
@@ -196,7 +197,7 @@ class Ownership(Writer):
         raise Fenced(self._went_back()) from None
 
     def _sent(self, data: bytes) -> _Sent | None:
-        """Which of the roots that were swapped in without an answer this is."""
+        """The root with these bytes among those whose swap was not answered, or None."""
         digest = xxhash.xxh3_64_digest(data)
         return next((each for each in self._unanswered if each.digest == digest), None)
 
@@ -216,7 +217,7 @@ class Ownership(Writer):
                 raise Fenced(self._went_back())
 
     def knows_root(self) -> bool:
-        """Whether the root is as this writer left it: nobody took over, and no commit is in doubt."""
+        """Whether the root is the last one that this writer left, and no commit of it is in doubt."""
         with self._lock:
             found = self._store.read_root(self._name)
             return found is not None and found[1] == self._token
@@ -229,7 +230,7 @@ class Ownership(Writer):
         self._swap(replace(self.root, lease=until), self._token)
 
     def _find_out(self) -> None:
-        """Whether one of the swaps without an answer was done: what it committed must not be taken back."""
+        """Goes on from a swap that was done without an answer: its commit must not be taken back."""
         found = self._store.read_root(self._name)
         sent = None if found is None else self._sent(found[0])
         if found is not None and sent is not None:

@@ -1,7 +1,7 @@
-"""What all writers of a window do alike: hold its root, keep a lease, and know the keys it is written under.
+"""The common part of all writers of a window: its root, its lease, and the keys of its pages.
 
-There are two kinds: `Ownership`, of a window that one process writes, and `AttemptHold`, of one that several
-may write at once while somebody else decides whose version counts.
+There are two kinds of writers. `Ownership` is for a window that one process writes. `AttemptHold` is for a
+window that several processes may write at once, while another party decides whose version counts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stores.base import check_name
 
 
 class Writer(ABC):
-    """A writer's hold on one window. `root` is the root as it left it last."""
+    """A writer's hold on one window. `root` is the last root that this writer has written."""
 
     def __init__(self, store: Store, name: str, page_size: int, lease: float | None) -> None:
         self._store, self._name = store, check_name(name)
@@ -31,10 +31,10 @@ class Writer(ABC):
         #: versions that are known to be sound
         self._checked: tuple[Version, ...] = ()
         self._kept = False
-        #: of the pages that this window reads and writes
+        #: the epochs of the pages that this window reads and writes
         self.extents: Extents | None = None
 
-    # -- what differs -----------------------------------------------------------------------------------
+    # -- what the kinds do -----------------------------------------------------------------------------------
 
     @property
     @abstractmethod
@@ -47,11 +47,11 @@ class Writer(ABC):
 
     @abstractmethod
     def commit(self, version: Version, monoid: str, policy: str) -> None:
-        """Makes a version count, as far as this writer can."""
+        """Swaps in a root with a new version."""
 
     @abstractmethod
     def let_go(self) -> None:
-        """Takes back a claim of which nothing came."""
+        """Takes back a claim under which no version was committed."""
 
     @abstractmethod
     def check_hold(self) -> None:
@@ -59,15 +59,15 @@ class Writer(ABC):
 
     @abstractmethod
     def knows_root(self) -> bool:
-        """Whether the root is as this writer left it: nobody took over, and no commit is in doubt."""
+        """Whether the root is the last one that this writer left, and no commit of it is in doubt."""
 
     @abstractmethod
     def _prolong(self, until: float) -> None:
-        """Writes into the root that the lease lasts until then."""
+        """Writes the end of the lease into the root."""
 
     @abstractmethod
     def _may_count(self) -> Iterable[Version]:
-        """The versions whose pages must stay: those that count, and those that may."""
+        """The versions whose pages must stay: committed versions, and versions whose commit is in doubt."""
 
     # -- the root ---------------------------------------------------------------------------------------
 
@@ -88,13 +88,13 @@ class Writer(ABC):
     # -- the lease --------------------------------------------------------------------------------------
 
     def _keep(self) -> None:
-        """The lease is renewed from now on."""
+        """Has the lease renewed from now on."""
         self._kept = True
         if self._lease is not None:
             leases.keep(self)
 
     def end(self) -> None:
-        """The lease is renewed no more, nor by a thread that is about to."""
+        """Ends renewals of the lease, also by a thread that is about to renew it."""
         self._kept = False
         if self._lease is not None:
             leases.end(self)
@@ -111,7 +111,7 @@ class Writer(ABC):
         return self._lease or 0.0
 
     def renew_if_free(self) -> None:
-        """As `renew`, unless another thread is at the root: it may wait long for its store."""
+        """As `renew`, unless another thread has the root: that thread may wait long for the store."""
         if self._lock.acquire(blocking=False):
             try:
                 if self._kept:
@@ -120,7 +120,7 @@ class Writer(ABC):
                 self._lock.release()
 
     def renew(self) -> None:
-        """Makes the lease last from now on, if a part of it is over."""
+        """Prolongs the lease, if a part of it is over."""
         with self._lock:
             if self._lease is not None and self.claimed and leases.now() >= self.renewal():
                 self._prolong(self._store.now() + self._lease)

@@ -95,7 +95,7 @@ def test_a_writer_that_was_fenced_renews_nothing(name: str) -> None:
         old.checkpoint()
         with AmortizedMTA.restore(store, name, monoids.Sum(), POLICY) as new:
             token = store.read_root(name)[1]  # type: ignore[index]
-            until(lambda: not len(leases._keeper._kept))
+            until(lambda: not len(leases._renewals._leases))
             assert store.read_root(name)[1] == token  # type: ignore[index]
             with pytest.raises(Fenced):
                 old.checkpoint()
@@ -200,7 +200,7 @@ class Clock:
 
     def go_on(self, seconds: float) -> None:
         self.time += seconds
-        leases._keeper._changed.put(None)
+        leases._renewals._changed.put(None)
 
 
 def test_a_store_that_hangs_keeps_no_other_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,7 +244,7 @@ def test_windows_that_hang_keep_no_others_of_their_store_waiting(monkeypatch: py
             collect(store, grace=0)
             if round == 1:  # they fail, are tried again, and have half of the threads from then on
                 store.answers.set()
-                until(lambda: any(turn.failed for turn in leases._keeper._kept.values()))
+                until(lambda: any(turn.failed for turn in leases._renewals._leases.values()))
                 store.answers.clear()
         for each in well:
             assert verify(inner, each.name).problems == []
@@ -262,7 +262,7 @@ def test_a_window_whose_writer_is_at_its_root_keeps_nobody_waiting(monkeypatch: 
             window.extend(range(600))
             window.checkpoint()
         *busy, free = windows
-        holds: dict[str, Any] = {hold._name: hold for hold in list(leases._keeper._kept)}  # type: ignore[attr-defined]
+        holds: dict[str, Any] = {hold._name: hold for hold in list(leases._renewals._leases)}  # type: ignore[attr-defined]
         locks = [holds[window.name]._lock for window in busy]
         for lock in locks:
             lock.acquire()
@@ -333,7 +333,7 @@ def test_a_renewal_is_no_more_patient_than_the_lease() -> None:
 @pytest.fixture(autouse=True)
 def no_lease_is_left() -> Iterator[None]:
     yield
-    leases._keeper.end_all()
+    leases._renewals.end_all()
 
 
 @pytest.mark.parametrize("lease", [0.03, 0.6, 3.0, 60.0])
@@ -355,6 +355,6 @@ def test_a_short_lease_is_due_again_before_it_is_over(
     hold: Any = Hold()
     hold.lease = lease
     turn = leases._Turn()
-    leases._Keeper()._renew(hold, turn, 0.1)
+    leases._Renewals()._renew(hold, turn, 0.1)
     assert turn.failed == fails
     assert turn.not_before <= moment + lease / 3

@@ -1,4 +1,4 @@
-"""What an operator does to the windows in a store: list, inspect, verify, clear away, remove."""
+"""The operator's work on the windows in a store: list, inspect, verify, collect garbage, remove."""
 
 from mta.durability.operations.collect import Collected, collect, collect_window
 from mta.durability.operations.remove import remove, remove_all

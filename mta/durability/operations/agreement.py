@@ -1,4 +1,4 @@
-"""Whether two states of a monoid say the same, but for rounding."""
+"""Comparison of two states of a monoid, up to rounding."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from mta.monoids import Fields
 from mta.monoids.base import Monoid
 from mta.monoids.sketches import Sketch
 
-#: Sums of the same numbers in another order differ by rounding.
+#: Sums of the same numbers in another order differ by their rounding: by these parts of the sum, and of the
+#: magnitude of the numbers.
 RELATIVE, OF_MAGNITUDE = 1e-6, 1e-9
 
 
 def holds_sketches(monoid: Monoid) -> bool:
-    """Whether it has states that `agree` does not compare."""
+    """Whether a monoid has states that `agree` does not compare."""
     monoid = _inner(monoid)
     parts = monoid.monoids.values() if isinstance(monoid, Fields) else ()
     return isinstance(monoid, Sketch) or any(map(holds_sketches, parts))
 
 
 def _inner(monoid: Monoid) -> Monoid:
-    """The monoid that has the states, where another wraps it: that of a slicer's leaves."""
+    """The monoid of the states, where another monoid wraps it, as in a slicer's slices."""
     inner = getattr(monoid, "inner", None)
     return inner if isinstance(inner, Monoid) and not isinstance(monoid, Fields) else monoid
 
 
 def agree(monoid: Monoid, a: Any, b: Any, magnitude: float) -> bool:
-    """Whether they agree where numbers of some magnitude were added up."""
+    """Whether two states agree up to rounding, where numbers of a magnitude were added up."""
     monoid = _inner(monoid)
     if isinstance(monoid, Sketch):
-        return True  # what a sketch holds depends on the order of its merges, and on chance
+        return True  # a sketch depends on the order of its merges, and on chance
     if isinstance(monoid, Fields) and isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
         return all(agree(each, a[name], b[name], magnitude) for name, each in monoid.monoids.items())
     return _close(a, b, magnitude)

@@ -1,24 +1,27 @@
-"""Clearing away what no window needs: `mta gc`.
+"""Garbage collection: `mta gc` deletes the pages that no window needs.
 
-Can run at any time beside live windows. What may go follows from a root and a key alone:
+It may run at any time beside live windows. A root and a key alone say whether the key may be deleted:
 
-- A page of an epoch before the root's goes if no retained version names it. Later versions of the window name
-  pages of older epochs only if the version that they go on from does, and that one is retained.
-- A page of the root's epoch may belong to a commit that is under way. It goes if the first leaf that any
-  retained version needs lies behind it, a part if it was given its number before the last commit; or, if its
-  writer is surely dead, once the root's epoch was raised, so that a commit which the dead writer sent and
-  which is still on its way comes too late.
-- A page of an epoch after the root's is not touched: a newer writer came meanwhile.
-- A page of a window without a root goes, if there is still no root after the page was seen: a writer swaps
-  its root in before it writes its first page. Epochs are never used again, so this lets no zombie back in.
-- A root that attempts share (`mta.durability.attempts`) loses those that are surely gone without a version,
-  and those that another run of the same batch has replaced. With them goes its epoch, so that it is not used
-  on; then pages of epochs before the root's go that no version names and no attempt at work may have written.
-- A root goes if it has no version and its writer is surely dead, or if its lease has run out: its root first,
-  by its token, and then its pages, as above.
+- A page of an epoch before the root's is deleted if no retained version names it. Later versions of the
+window
+  name pages of older epochs only if the version that they go on from does, and that version is retained.
+- A page of the root's epoch may belong to a commit that is under way. It is deleted if it ends before the
+first
+  position that any retained version needs; a part, if it got its number before the last commit. If the writer
+  is surely dead, all others are deleted too, once the root's epoch is raised: a commit that the dead writer
+  has sent then comes too late.
+- A page of an epoch after the root's stays: a newer writer came in between.
+- A page of a window without a root is deleted, if there is still no root after the page was seen: a writer
+  swaps its root in before it writes its first page. Epochs are never used again, so no zombie gets one back.
+- A root that attempts share (`mta.durability.attempts`) loses the attempts that are surely gone without a
+  version, and the attempts that another run of the same batch has replaced. Its epoch is raised too, so that
+  no writer uses it again. Then the pages of older epochs are deleted, unless a version names them or an
+  attempt at work may have written them.
+- A root is deleted if it has no version and its writer is surely dead, or if its lease has run out: first the
+  root, by its token, and then its pages, as above.
 
-So keys are put in order by their windows as they come, and the roots of a hundred windows are read together,
-always after their keys. A root that cannot be believed is told, and nothing of its window is touched.
+Keys are sorted by their windows as they come. The roots of a hundred windows are read together, always after
+their keys. A damaged root is reported, and no key of its window is deleted.
 """
 
 from __future__ import annotations
@@ -41,18 +44,25 @@ GRACE = 60.0
 
 @dataclass
 class Collected:
-    """What was, or would be, cleared away of one window."""
+    """What was, or would be, deleted of one window."""
 
     name: str
+    #: how many pages, parts and documents
     pages: int = 0
     root: bool = False
-    #: why its root went, or why nothing did
+    #: why the root was deleted, or why no key was
     reason: str = ""
     problem: bool = False
 
 
 def collect(store: Store, *, dry_run: bool = False, grace: float = GRACE) -> list[Collected]:
-    """Clears away what no window needs; what is left of removed windows, by name."""
+    """Deletes the pages that no window needs, and the roots of windows that nobody will go on with.
+
+    `dry_run` only finds them. `grace` is the number of seconds for which a lease must have run out. Returns
+    the windows of which something was deleted, or whose root is damaged, sorted by name. Reads all roots and
+    lists all keys, in memory that is bounded by the keys and roots of some thousand windows. Raises
+    StoreError.
+    """
     collector = _Collector(store, dry_run, grace)
     collector.visit_roots(window_names(store))
     collector.visit_keys(store.list_keys(""))
@@ -60,14 +70,14 @@ def collect(store: Store, *, dry_run: bool = False, grace: float = GRACE) -> lis
 
 
 def collect_window(store: Store, name: str) -> None:
-    """`collect` for one window."""
+    """`collect` for one window: reads its root, and lists its keys."""
     collector = _Collector(store, False, GRACE)
     collector.visit_roots([name])
     collector.visit_keys(store.list_keys(pages_of(name)))
 
 
 def superseded(root: Root, seen: Seen) -> list[str]:
-    """Those of a window's keys that no version of it names, nor one to come, whoever is at work."""
+    """The keys of a window that no version of it names, and no later version will, whoever is at work."""
     return [text for text, key in _idle(root, seen) if _is_superseded(root, key)]
 
 
@@ -81,7 +91,7 @@ class _Collector:
     # -- roots ------------------------------------------------------------------------------------------
 
     def visit_roots(self, names: Iterable[str]) -> None:
-        """Removes the roots of windows that nobody will come back to, and settles the others."""
+        """Deletes the roots of windows that nobody will go on with, and settles the others."""
         for roots in read_roots(self._store, names):
             reasons: dict[str, str] = {}
             for name, stored in roots.items():
@@ -92,13 +102,13 @@ class _Collector:
                 if reason:
                     reasons[name] = reason
                 elif settled is not root and not self._dry_run:
-                    with suppress(Conflict):  # the window goes on; next time
+                    with suppress(Conflict):  # the window has gone on; the next collection settles it
                         self._store.swap_root(name, encode_root(name, settled), stored.token)
             self._remove_roots({name: roots[name].token for name in reasons}, reasons)
 
     def _remove_roots(self, tokens: dict[str, Token], reasons: dict[str, str]) -> None:
         kept = [] if self._dry_run else self._store.delete_roots(tokens)
-        for name in tokens.keys() - set(kept):  # somebody came back to those that are kept
+        for name in tokens.keys() - set(kept):  # a writer went on with the windows that are kept
             self._of(name).root, self._of(name).reason = True, reasons[name]
 
     def _decoded(self, name: str, stored: Stored) -> Root | None:
@@ -122,7 +132,7 @@ class _Collector:
                 self._store.delete_many(gone)
 
     def _unneeded(self, seen: Seen) -> list[str]:
-        """Those of a window's keys that may go."""
+        """The keys of a window that may be deleted."""
         would_be_gone = self._dry_run and seen.name in self.found and self.found[seen.name].root
         if seen.root is None or would_be_gone:
             return [text for text, _ in seen.keys]
@@ -139,7 +149,7 @@ class _Collector:
         return gone
 
     def _fence(self, name: str, root: Root, token: Token) -> bool:
-        """Raises the epoch above that of a writer that is surely dead; false if somebody was first."""
+        """Raises the epoch above that of a writer that is surely dead; False if another writer was first."""
         if self._dry_run:
             return True
         fenced = replace(root, epoch=next_epoch(root.epoch, self._latest), owner=("", 0, 0))
@@ -153,11 +163,11 @@ class _Collector:
         return self.found.setdefault(name, Collected(name))
 
 
-# -- what follows from a root ------------------------------------------------------------------------------
+# -- decisions from a root ---------------------------------------------------------------------------------
 
 
 def _fate(root: Root, latest: float) -> tuple[str, Root]:
-    """Why a root has to go, or else what it settles to: itself without attempts that can come to nothing."""
+    """Why a root is to be deleted, or "", and the root without the attempts that are lost."""
     if root.lease is not None and root.lease < latest:
         return "its lease ran out", root
     kept = tuple(each for each in root.attempts if not _is_lost(each, root, latest))
@@ -170,7 +180,7 @@ def _fate(root: Root, latest: float) -> tuple[str, Root]:
 
 
 def _is_lost(attempt: Attempt, root: Root, now: float) -> bool:
-    """Whether an attempt is gone and left no version, or one that another run of its batch has replaced."""
+    """Whether an attempt is gone without a version, or with one that another run of its batch replaced."""
     if not is_gone(attempt, now):
         return False
     return attempt.version is None or any(
@@ -183,7 +193,7 @@ def _is_lost(attempt: Attempt, root: Root, now: float) -> bool:
 
 
 def _idle(root: Root, seen: Seen) -> list[tuple[str, PageKey]]:
-    """Keys that no retained version names, and that are of no attempt at work."""
+    """The keys that no retained version names, and no attempt at work has written."""
     named = Named.by(root.retained)
     at_work = [each for each in root.attempts if each.version is None]
     return [
@@ -198,10 +208,10 @@ def _is_superseded(root: Root, key: PageKey) -> bool:
 
 
 def _is_over(root: Root, key: PageKey) -> bool:
-    """Whether no version to come will name a page or part of the root's epoch that none names now.
+    """Whether no later version will name a page or part of the root's epoch, if no version names it now.
 
-    So it is with a page that ends before the first leaf that a retained version needs, and with a part whose
-    serial number was given before the last commit.
+    This holds for a page that ends before the first position that a retained version needs, and for a part
+    that got its serial number before the last commit.
     """
     first = root.first_needed()
     if first is None or not root.has(key.epoch):

@@ -1,8 +1,9 @@
-"""Removing windows: `mta rm`.
+"""Removal of windows: `mta rm`.
 
-The root goes first, by its token, so that whoever writes the window is fenced at its next commit. Then its
-pages go, by the rules of `mta gc`: those that were seen before there was found to be no root. If the window
-begins anew meanwhile there is one, and only what its new writer has superseded goes. So no clock is asked.
+First the root is deleted, by its token, so that the window's writer is fenced at its next commit. Then the
+pages are deleted by the rules of `mta gc`: a page is listed first, and deleted if there is no root after
+that. If the window begins anew in between, it has a root, and only the pages of older epochs are deleted. So
+no clock is needed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,11 @@ from stores.base import escape_name
 
 
 def remove(store: Store, name: str, *, dry_run: bool = False) -> Collected:
-    """Removes a window with all its pages, whoever has it."""
+    """Removes a window with all its pages, also if a process is writing it: that process is fenced.
+
+    `dry_run` only counts. Raises WindowNotFound if there is neither a root nor a page, and StoreError. Reads
+    the root and lists the keys of the window.
+    """
     removal = _Removal(store, dry_run)
     removal.remove_roots([name])
     removal.remove_pages(store.list_keys(pages_of(name)), {name})
@@ -28,7 +33,11 @@ def remove(store: Store, name: str, *, dry_run: bool = False) -> Collected:
 
 
 def remove_all(store: Store, names: Sequence[str], prefix: str, *, dry_run: bool = False) -> list[Collected]:
-    """Removes windows whose names have a prefix, with all their pages, and those that have no root."""
+    """Removes windows, whose names begin with `prefix`, with all their pages.
+
+    Pages under the prefix whose windows have no root are removed too. `dry_run` only counts. Returns one
+    result a window, sorted by name. Raises StoreError. Reads the roots, and lists the keys under the prefix.
+    """
     removal = _Removal(store, dry_run)
     removal.remove_roots(names)
     removal.remove_pages(store.list_keys(f"{{{escape_name(prefix)}"), set(names))
@@ -46,7 +55,7 @@ class _Removal:
                 self._of(name).root = True
             while roots and not self._dry_run:
                 kept = self._store.delete_roots({name: root.token for name, root in roots.items()})
-                # a writer has committed meanwhile
+                # those had a commit in between
                 roots = next(read_roots(self._store, kept), {})
 
     def remove_pages(self, keys: Iterable[str], names: set[str]) -> None:
@@ -68,7 +77,7 @@ class _Removal:
         try:
             return superseded(decode_root(seen.name, seen.root.data), seen)
         except ManifestCorrupt:
-            return []  # whatever it is, it came after the window was removed
+            return []  # this root came after the window was removed
 
     def _of(self, name: str) -> Collected:
         return self.removed.setdefault(name, Collected(name))

@@ -1,4 +1,4 @@
-"""The windows of a store, a hundred at a time: a few calls for each hundred, in memory that is bounded."""
+"""The windows of a store, a hundred at a time, with a few calls for each hundred, in bounded memory."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from stores.base import check_name
 
 T = TypeVar("T")
 
-#: Windows that are looked at together, and keys that are put in order by their windows.
+#: The most windows whose roots are read together, and the most keys that are sorted by window together.
 WINDOWS, KEYS = 100, 100_000
 
 
 class Stored(NamedTuple):
-    """A root as a store has it."""
+    """A root as it is in a store."""
 
     data: bytes
     token: Token
 
 
 class Seen(NamedTuple):
-    """Keys of a window's pages, and its root as it was read after they were seen."""
+    """Keys of a window's pages, and its root, which was read after the keys were listed."""
 
     name: str
     root: Stored | None
@@ -31,19 +31,22 @@ class Seen(NamedTuple):
 
 
 def window_names(store: Store, prefix: str = "") -> Iterator[str]:
-    """The names of windows, in any order; one may come twice. What no window can be called is left out."""
+    """The names of windows that begin with a prefix, in any order; a name may come twice.
+
+    Names that no window can have are left out. Raises StoreError. Lists the roots.
+    """
     return filter(_is_name, store.list_roots(prefix))
 
 
 def read_roots(store: Store, names: Iterable[str]) -> Iterator[dict[str, Stored]]:
-    """The roots of windows, of those that have one, by name."""
+    """The roots of those windows that have one, by name, a hundred windows at a time."""
     for some in chunks(names, WINDOWS):
         found = store.read_roots(some)
         yield {name: Stored(*root) for name, root in zip(some, found, strict=True) if root is not None}
 
 
 def by_window(store: Store, keys: Iterable[str]) -> Iterator[list[Seen]]:
-    """Page keys that come in any order, window by window. A window may come more than once."""
+    """Page keys in any order, sorted by window. A window may come more than once."""
     for some in chunks(keys, KEYS):
         windows: dict[str, dict[str, PageKey]] = {}
         for text in some:
@@ -62,7 +65,7 @@ def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 
 def _parsed(text: str) -> PageKey | None:
-    """What a page key says; None if it is none that a window of ours could have."""
+    """The parts of a page key; None if no window can have such a key."""
     try:
         key = parse_page_key(text)
         return key if page_key(page_prefix(key.name, key.epoch, key.tier), key.number) == text else None

@@ -1,4 +1,4 @@
-"""What windows a store has, and what there is of one of them."""
+"""The windows of a store: one line about each, or all about one of them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from mta.encoding import packing
 from mta.errors import ManifestCorrupt, WindowNotFound
 from stores import PageKey, Store, pages_of, parse_page_key
 
-#: Pages that are read at once to find their sizes.
+#: Pages that are read in one call to find their sizes.
 CHUNK = 8
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A window, as its root has it."""
+    """A window, as far as its root tells."""
 
     name: str
     #: why the root cannot be read; the rest means nothing then
@@ -69,29 +69,30 @@ class VersionSummary:
 
 @dataclass
 class Inspection:
-    """A window, and what the store has of it."""
+    """A window, and its pages in the store."""
 
     summary: Summary
     manifest_bytes: int
     versions: list[VersionSummary]
-    #: by tier; pages that a retained version names
+    #: the pages that a retained version names, by tier
     tiers: dict[int, Amount] = field(default_factory=dict)
-    #: by tier; parts of its partial last page
+    #: the parts of partial last pages that a retained version names, by tier
     parts: dict[int, Amount] = field(default_factory=dict)
-    #: of the current epoch, and named by no version: the writer's pages since its last checkpoint
+    #: pages of the current epoch that no version names: written since the last checkpoint
     uncommitted: Amount = field(default_factory=Amount)
-    #: what `mta gc` would clear away, or has yet to
+    #: older pages that no version names: `mta gc` deletes them
     leftovers: Amount = field(default_factory=Amount)
 
 
 def survey(store: Store) -> Iterator[Summary]:
-    """All windows of a store, by name."""
+    """All windows of a store, sorted by name. Raises StoreError. Reads all roots, a hundred in a call."""
     for roots in read_roots(store, sorted(set(window_names(store)))):
         for name, stored in roots.items():
             yield summary(name, stored.data)
 
 
 def summary(name: str, data: bytes) -> Summary:
+    """The window whose root has these bytes; with a `problem` if they are damaged."""
     try:
         root = decode_root(name, data)
     except ManifestCorrupt as error:
@@ -114,7 +115,11 @@ def summary(name: str, data: bytes) -> Summary:
 
 
 def inspect(store: Store, name: str) -> Inspection:
-    """Reads every page, for its size."""
+    """A window and all its pages in the store.
+
+    Raises WindowNotFound, ManifestCorrupt if its root is damaged, and StoreError. Reads every page, for its
+    size, a few in a call.
+    """
     found = store.read_root(name)
     if found is None:
         raise WindowNotFound(f"no window {name!r} in {store!r}")

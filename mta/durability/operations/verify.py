@@ -1,8 +1,8 @@
-"""`mta verify`: reads all that the retained versions of a window name, and holds it against itself.
+"""`mta verify`: checks the manifest of a window, and all pages and parts that its versions name.
 
-Each page and part has a checksum and says what it is. Beyond that, times must ascend from the head to the
+Each page and part has a checksum and its own name in it. Beyond that, times must ascend from the head to the
 tail, every page must be full, tails must begin where the pages end, and every entry of an upper tier must be
-the aggregate of the page below it, which is computed again if the monoid is known.
+the aggregate of the page below it. The aggregate is computed again if the monoid is known.
 """
 
 from __future__ import annotations
@@ -26,9 +26,12 @@ def verify(
     monoid: Monoid | None = None,
     build: Callable[[str], Monoid] = monoid_from_text,
 ) -> Report:
-    """Without a monoid, the one that the manifest names is used if `build` can make it of its name.
+    """Checks a window, which may be in use: all that is wrong is in the report.
 
-    The window may be in use meanwhile. Reads a few pages at a time.
+    `monoid` is the window's. Without it, `build` makes a monoid of the name in the manifest, or raises
+    BadExpression: then elements and aggregates are left unchecked. Raises WindowNotFound, ManifestMismatch if
+    the window was checkpointed with another monoid, and StoreError. Reads every page that a retained version
+    names, a few in a call, and computes its aggregate.
     """
     report = Report(name)
     found = store.read_root(name)
