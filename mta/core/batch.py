@@ -16,7 +16,7 @@ from mta.core.limits import Limits, OfRest
 from mta.core.log import Piece
 from mta.core.outcome import Batch, Outcome
 from mta.core.page import Pyramid
-from mta.core.predicates.starts import NotInColumns, RowStarts
+from mta.core.predicates import NotInColumns, RowStarts
 from mta.core.stack import HeadPage
 from mta.core.states import NOTHING, ColumnLayout, Lowered, Run, join_results, result_array
 from mta.core.view import View

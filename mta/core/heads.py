@@ -13,7 +13,7 @@ import numpy as np
 
 from mta.core.limits import Limits, OfRest
 from mta.core.log import Log
-from mta.core.predicates.starts import Read, answers
+from mta.core.predicates import Read, answers
 from mta.core.stack import HeadPage
 from mta.core.states import NOTHING, ColumnLayout, Run
 from mta.core.view import View

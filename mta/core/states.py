@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from mta.core.nodes import fold_states
 from mta.encoding.columns import check_column
 from mta.encoding.packing import pack, pack_entries
 from mta.inputs import batch_columns, batch_rows
+from mta.kinds import State
 from mta.monoids.base import Array, ColumnarMonoid, Columns, Monoid, alike, column_of, joined, row_columns
 from mta.monoids.columns import apart
 from mta.owned import own_results
@@ -376,3 +377,16 @@ def join_results(parts: list[Any]) -> Any:
     if isinstance(parts[0], dict):
         return {key: joined([part[key] for part in parts]) for key in parts[0]}
     return joined(parts)
+
+
+def fold_states(monoid: Monoid, states: Sequence[State]) -> State:
+    """The aggregate of at least one state, with one combine less than there are states.
+
+    States that grow are folded by halves: one by one, each combine would copy the whole aggregate again.
+    """
+    if not monoid.grows:
+        return reduce(monoid.combine, states)
+    while len(states) > 1:
+        halved = [monoid.combine(states[i], states[i + 1]) for i in range(0, len(states) - 1, 2)]
+        states = [*halved, states[-1]] if len(states) % 2 else halved
+    return states[0]

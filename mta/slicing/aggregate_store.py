@@ -16,8 +16,7 @@ from typing import Any
 
 from mta.algorithms import AmortizedMTA
 from mta.baselines.flatfat import EMPTY, FlatFAT
-from mta.core.nodes import fold_states
-from mta.core.states import NOTHING
+from mta.core.states import NOTHING, fold_states
 from mta.kinds import State, Time
 from mta.monoids.base import ColumnarMonoid, Monoid
 from mta.options import is_whole

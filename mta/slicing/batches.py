@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mta.core.nodes import fold_states
-from mta.core.states import Layout, Run
+from mta.core.states import Layout, Run, fold_states
 from mta.inputs import batch_rows
 from mta.kinds import Array, Time, Value
 from mta.monoids.base import Monoid

@@ -17,7 +17,7 @@ from bisect import bisect_left, bisect_right
 from itertools import pairwise
 from typing import Any
 
-from mta.core.nodes import fold_states
+from mta.core.states import fold_states
 from mta.kinds import State, Time
 from mta.monoids.base import Monoid
 from mta.slicing.sliced_stream import SlicedStream

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
-from mta.core.nodes import fold_states
+from mta.core.states import fold_states
 from mta.kinds import State, Time
 from mta.monoids.base import Monoid
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mta import monoids
-from mta.core.nodes import fold_states
+from mta.core.states import fold_states
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 8, 100])

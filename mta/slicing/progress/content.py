@@ -7,7 +7,7 @@ from bisect import bisect_left
 from itertools import pairwise
 from typing import Any, Self
 
-from mta.core.nodes import fold_states
+from mta.core.states import fold_states
 from mta.encoding.untrusted import whole
 from mta.kinds import Time
 from mta.slicing.sliced_stream import Advance, DueWindow, SlicedStream

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any, Self
 
-from mta.core.nodes import fold_states
+from mta.core.states import fold_states
 from mta.encoding.untrusted import Malformed
 from mta.kinds import State, Time
 from mta.slicing.sliced_stream import Advance, DueWindow, SlicedStream

@@ -7,7 +7,7 @@ from bisect import bisect_right, insort
 from heapq import heappop, heappush
 from typing import Any
 
-from mta.core.nodes import fold_states
+from mta.core.states import fold_states
 from mta.kinds import State, Time
 from mta.monoids.base import Monoid
 from mta.slicing.rivals.base import Rival

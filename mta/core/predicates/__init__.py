@@ -1,1 +1,0 @@
-"""Where windows start under predicates that take columns."""
