@@ -25,7 +25,7 @@ from mta import monoids, policies
 from mta.encoding.packing import pack
 from mta.encoding.untrusted import Malformed
 from mta.keyed.documents import SavedDocuments
-from mta.keyed.table import Mark, SavedTable
+from mta.keyed.table import SavedTable
 from spark_integration import rolling
 from spark_integration.aggregates.inputs import Input
 from spark_integration.call import stores
@@ -244,7 +244,7 @@ def test_what_a_query_does_may_change() -> None:
 
 def test_a_bucket_that_is_met_first_tells_what_the_call_is() -> None:
     before, now = identity(), identity(window="9 seconds")
-    blob = BucketState(before.fingerprint, "name", 5, SavedDocuments(), SavedTable()).encode()
+    blob = BucketState(before.fingerprint, "name", 5).encode()
     assert decode_state(blob, before.fingerprint, before.text).name == "name"
     with pytest.raises(
         RollingError, match=r"is started with .*partition_by: 'k' .*window: TimeWindow\(9000000, "
@@ -257,19 +257,11 @@ def test_a_bucket_that_is_met_first_tells_what_the_call_is() -> None:
 def test_a_state_of_the_format_before_is_read() -> None:
     """It has no watermark up to which rows have come out."""
     now = identity()
-    content = [
-        3,
-        now.fingerprint,
-        "name",
-        5,
-        [7, None, [[1, 2, b"d"]]],
-        [b"k", None, [[3, 4]]],
-        None,
-        ["gone"],
-    ]
+    documents, keys = [7, None, [[3, 0, b""]]], [b"k", None, [[4, 9]]]
+    content = [3, now.fingerprint, "name", 5, documents, keys, None, ["gone"]]
     state = decode_state(msgpack.packb(content), now.fingerprint, now.text)
-    documents, keys = SavedDocuments(7, None, [[1, 2, b"d"]]), SavedTable(b"k", None, [Mark(3, 4)])
-    assert state == BucketState(now.fingerprint, "name", 5, documents, keys, None, None, ["gone"])
+    saved = SavedDocuments.decode(documents), SavedTable.decode(keys)
+    assert state == BucketState(now.fingerprint, "name", 5, *saved, None, None, ["gone"])
     assert decode_state(state.encode(), now.fingerprint, now.text) == state
     decode_identity(msgpack.packb([3, *msgpack.unpackb(now.encode())[1:]]))
 
