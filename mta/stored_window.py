@@ -44,7 +44,7 @@ class StoredWindow:
         inline: int = INLINE,
     ) -> None:
         """`inline` bytes of each tail may stand in a version itself."""
-        self.hold = hold
+        self._name, self.hold = name, hold
         self.checkpoints = Checkpoints(store, name, layout, hold, inline)
         self.pages = StoredPages(store, name, layout, hold, page_size.bit_length() - 1, bounds)
         #: the caller's offset in the last checkpoint, packed, and the number of that checkpoint
@@ -79,7 +79,8 @@ class StoredWindow:
         self.pages.check_deletions()
         self.pages.flush(self._log.tail)
         version = self.checkpoints.commit(
-            self._content(), packed, monoid.fingerprint(), fingerprint(policy), self.pages.check_present
+            *(self._content(), packed, monoid.fingerprint(), fingerprint(policy)),
+            check=lambda version: self.pages.check_present(version.keys(self._name)),
         )
         self.offset, self.version = packed, version.number
         self.pages.committed(self.checkpoints.unneeded_parts())
