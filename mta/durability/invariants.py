@@ -27,7 +27,7 @@ def check(name: str, root: Root, known: Collection[Version]) -> None:
     for version in root.retained:
         if version not in known:
             violations += [f"version {version.number}: {each}" for each in of_version(version)]
-    if violations := violations or [*of_root(root)]:
+    if violations := violations or [*of_root(root, known)]:
         raise ManifestCorrupt(
             f"the next manifest of window {name!r} would be wrong, so it was not written: "
             f"{'; '.join(violations)}; this is a mistake of this library: restore the last checkpoint, and "
@@ -89,15 +89,20 @@ def _tails(version: Version) -> Iterator[str]:
 # -- versions together ------------------------------------------------------------------------------------
 
 
-def of_root(root: Root) -> Iterator[str]:
-    """The versions of a root go on from each other, and name nothing that another writer may delete."""
-    yield from _descent(root)
-    yield from _epochs(root)
+def of_root(root: Root, known: Collection[Version] = ()) -> Iterator[str]:
+    """The versions of a root go on from each other, and name nothing that another writer may delete.
+
+    `known` versions were in a root that was checked already, with each other.
+    """
+    yield from _descent(root, known)
+    yield from _epochs(root, known)
 
 
-def _descent(root: Root) -> Iterator[str]:
+def _descent(root: Root, known: Collection[Version]) -> Iterator[str]:
     """Each committed version goes on from the one before it: both know the pages of both by the same keys."""
     for older, newer in pairwise(root.versions):
+        if newer in known:
+            continue
         if newer.number <= older.number:
             yield f"version {newer.number} follows version {older.number}"
         if newer.head < older.head or newer.tail < older.tail or newer.next_part < older.next_part:
@@ -117,13 +122,13 @@ def _descent(root: Root) -> Iterator[str]:
         yield f"version {last} is there, and the next one would be {root.next_version}"
 
 
-def _epochs(root: Root) -> Iterator[str]:
+def _epochs(root: Root, known: Collection[Version]) -> Iterator[str]:
     """Epochs ascend, and are those of the root's writers: a writer may delete pages of its own epochs.
 
     Of attempts that share the root, a version names epochs of its own attempt, and of the version that all go
     on from.
     """
-    common = set().union(*map(_epochs_of, root.versions))
+    common = set().union(*map(_epochs_of, root.versions)) if root.attempts else set()
     for attempt in root.attempts:
         if attempt.epoch > root.epoch:
             yield f"attempt {attempt.id} is of epoch {attempt.epoch}, and the root of epoch {root.epoch}"
@@ -131,6 +136,8 @@ def _epochs(root: Root) -> Iterator[str]:
             if not attempt.has(epoch):
                 yield f"attempt {attempt.id} of epoch {attempt.epoch} names epoch {epoch} of another writer"
     for version in root.retained:
+        if version in known:
+            continue
         if max(_epochs_of(version), default=0) >= root.epoch + EPOCHS:
             yield f"version {version.number} names epochs after {root.epoch}, the root's"
         for (epoch, end), (other, _) in pairwise(version.extents.ends):
