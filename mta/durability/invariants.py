@@ -24,9 +24,10 @@ def check(name: str, root: Root, known: Collection[Version]) -> None:
     `known` versions were checked already, when they were read or committed.
     """
     violations = []
+    base = max(known, key=attrgetter("number"), default=None)
     for version in root.retained:
         if version not in known:
-            violations += [f"version {version.number}: {each}" for each in of_version(version)]
+            violations += [f"version {version.number}: {each}" for each in of_version(version, base)]
     if violations := violations or [*of_root(root, known)]:
         raise ManifestCorrupt(
             f"the next manifest of window {name!r} would be wrong, so it was not written: "
@@ -38,10 +39,13 @@ def check(name: str, root: Root, known: Collection[Version]) -> None:
 # -- one version ------------------------------------------------------------------------------------------
 
 
-def of_version(version: Version) -> Iterator[str]:
-    """The extents of a version, its views, its tails with their parts, and its documents fit each other."""
+def of_version(version: Version, base: Version | None = None) -> Iterator[str]:
+    """The extents of a version, its views, its tails with their parts, and its documents fit each other.
+
+    Parts that a sound `base` has too are not looked at again: a tail has many, and a checkpoint adds one.
+    """
     yield from _positions(version)
-    yield from _tails(version)
+    yield from _tails(version, base)
     for (epoch, first, last), (other, start, _) in pairwise(sorted(version.documents)):
         if epoch == other and start < last:
             yield f"its documents [{first}, {last}) of epoch {epoch} overlap others from {start} on"
@@ -63,7 +67,7 @@ def _positions(version: Version) -> Iterator[str]:
             yield f"it holds {end - head} elements, of times from {oldest} to {youngest}"
 
 
-def _tails(version: Version) -> Iterator[str]:
+def _tails(version: Version, base: Version | None) -> Iterator[str]:
     """Each tier has a tail, which begins where its full pages end. Parts of a tail follow each other."""
     shift = version.extents.shift
     if len(version.tails) > MOST_TIERS or version.tail >> shift * len(version.tails):
@@ -75,7 +79,12 @@ def _tails(version: Version) -> Iterator[str]:
         if (tail.start, stop) != (start, count):
             yield f"the tail of tier {tier} is [{tail.start}, {stop}) and should be [{start}, {count})"
         epoch, serial = 0, -1
-        for part in tail.parts:
+        known = base.tails[tier].parts if base is not None and tier < len(base.tails) else ()
+        if known and known[0].start == start and tail.parts[: len(known)] == known:
+            start, epoch, serial = known[-1].stop, known[-1].epoch, known[-1].serial
+        else:
+            known = ()
+        for part in tail.parts[len(known) :]:
             if (part.tier, part.start) != (tier, start) or part.stop <= part.start:
                 yield f"a part of tier {tier} is [{part.start}, {part.stop}) of tier {part.tier}, not {start}"
             if part.epoch < epoch or not serial < part.serial < version.next_part:
@@ -138,7 +147,7 @@ def _epochs(root: Root, known: Collection[Version]) -> Iterator[str]:
     for version in root.retained:
         if version in known:
             continue
-        if max(_epochs_of(version), default=0) >= root.epoch + EPOCHS:
+        if _last_epoch(version) >= root.epoch + EPOCHS:
             yield f"version {version.number} names epochs after {root.epoch}, the root's"
         for (epoch, end), (other, _) in pairwise(version.extents.ends):
             if other <= epoch or end is None or end > version.tail:
@@ -146,6 +155,12 @@ def _epochs(root: Root, known: Collection[Version]) -> Iterator[str]:
                     f"version {version.number}: epoch {epoch} ended at {end}, before epoch {other}, and its "
                     f"tail is {version.tail}"
                 )
+
+
+def _last_epoch(version: Version) -> int:
+    """The last epoch of those; parts of a tail are in the order of their epochs."""
+    parts = (tail.parts[-1].epoch for tail in version.tails if tail.parts)
+    return max(version.extents.open, *parts, *(epoch for epoch, _, _ in version.documents))
 
 
 def _epochs_of(version: Version) -> set[int]:

@@ -55,7 +55,9 @@ class Reaper:
     def start(self) -> None:
         """Deletes what can be deleted, in the background; wakes no thread where nothing can be."""
         stored = list(self._stored.items())
-        if self._given_up or any(pages and pages[0].start < self._first.get(tier, 0) for tier, pages in stored):
+        if self._given_up or any(
+            pages and pages[0].start < self._first.get(tier, 0) for tier, pages in stored
+        ):
             self._lane.submit(self._delete_in_background)
 
     def check(self) -> None:
