@@ -1,13 +1,14 @@
-"""Writers of one window that may run at once, and of whom somebody else decides which one counts.
+"""Several writers of one window that may run at once. Somebody else decides which of them counts.
 
-A task of a streaming query may run twice at once, or again after a crash, and which run of it counts is what
-Spark's own state says afterwards: the state of a key holds the version of its window. The root in the store
-is only there so that everybody knows which pages are needed: those of the version that all attempts go on
-from, those of each attempt that has published, and for a while those of attempts that are at work.
+A task of a streaming query may run twice at once, or again after a crash. Spark's own state says afterwards
+which run counts: the state of a bucket holds the versions of its windows. The root in the store only says
+which pages are needed: those of the version that all attempts go on from, those of each attempt that has
+published, and for a while those of attempts that are at work.
 
-An attempt claims an epoch before it writes its first page, and then clears away what only earlier versions
-named: it was given a version of the micro-batch before, so that one is committed. It publishes what it came
-to before its result goes back to Spark. One that died in between leaves pages which `mta gc` finds.
+An attempt claims an epoch before it writes its first page. Then it deletes what only earlier versions named:
+Spark gave it the version of the micro-batch before, so that micro-batch is committed. The attempt publishes
+its version before its result goes back to Spark. An attempt that died before leaves pages, which `mta gc`
+finds.
 """
 
 from __future__ import annotations

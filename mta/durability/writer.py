@@ -1,4 +1,4 @@
-"""What all writers of a window do alike: hold its root, keep a lease, and know the keys it is written under.
+"""What all writers of a window do alike: hold its root, keep a lease, and make the keys of its pages.
 
 There are two kinds: `Ownership`, of a window that one process writes, and `AttemptHold`, of one that several
 may write at once while somebody else decides whose version counts.

@@ -4,10 +4,10 @@ Can run at any time beside live windows. What may go follows from a root and a k
 
 - A page of an epoch before the root's goes if no retained version names it. Later versions of the window name
   pages of older epochs only if the version that they go on from does, and that one is retained.
-- A page of the root's epoch may belong to a commit that is under way. It goes if the first leaf that any
-  retained version needs lies behind it, a part if it was given its number before the last commit; or, if its
-  writer is surely dead, once the root's epoch was raised, so that a commit which the dead writer sent and
-  which is still on its way comes too late.
+- A page or part of the root's epoch may belong to a commit that is under way. A page goes if it ends before
+  the first position that any retained version needs, and a part if it was given its number before the last
+  commit. All others go if their writer is surely dead, after the root's epoch was raised: a commit that the
+  dead writer sent and that is still on its way then comes too late.
 - A page of an epoch after the root's is not touched: a newer writer came meanwhile.
 - A page of a window without a root goes, if there is still no root after the page was seen: a writer swaps
   its root in before it writes its first page. Epochs are never used again, so this lets no zombie back in.
@@ -200,8 +200,8 @@ def _is_superseded(root: Root, key: PageKey) -> bool:
 def _is_over(root: Root, key: PageKey) -> bool:
     """Whether no version to come will name a page or part of the root's epoch that none names now.
 
-    So it is with a page that ends before the first leaf that a retained version needs, and with a part whose
-    serial number was given before the last commit.
+    So it is with a page that ends before the first position that a retained version needs, and with a part
+    whose serial number was given before the last commit.
     """
     first = root.first_needed()
     if first is None or not root.has(key.epoch):

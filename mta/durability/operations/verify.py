@@ -1,4 +1,4 @@
-"""`mta verify`: reads all that the retained versions of a window name, and holds it against itself.
+"""`mta verify`: reads all that the retained versions of a window name, and looks for contradictions.
 
 Each page and part has a checksum and says what it is. Beyond that, times must ascend from the head to the
 tail, every page must be full, tails must begin where the pages end, and every entry of an upper tier must be
