@@ -9,9 +9,9 @@ rest. The total is one combine of both. The paper's algorithms are found here:
 - Algorithm 4, R0 and the Stack from the left spine: `Stack.seek`. It makes the coming values of R0 for a page
   of elements at a time; `steps` holds the next of them.
 - Algorithm 5, R1 from the trees right of the leftmost, is not needed. The paper ends R0 with the leftmost
-  tree and recomputes the pair when trees merge. Here R0 ends at the end that the view had when the pair was
-  last made (`flip`), and R1 aggregates the elements since. The pair is made anew when the head reaches that
-  boundary: the same cost, amortised, and none at insertion.
+  tree and recomputes the pair when trees merge. Here R0 ends at the boundary, the end that the view had when
+  the pair was last made, and R1 aggregates the elements since. `Stack.seek` makes the pair anew when the head
+  reaches the boundary: the same cost, amortised, and none at insertion. `flip` does so at once.
 - Algorithm 6, eviction of one element: `pop`, and `move` where a page of elements ends.
 - Algorithm 7, the update of the Stack: the frames that `Stack.seek` makes when the head enters a page.
 - Algorithm 2, bulk eviction, is as in `LogarithmicView`. `move` rebuilds the Stack from the path to the new

@@ -1,8 +1,9 @@
 """`slide`: one result for each row of a batch, with whole-array operations.
 
-Let B be the boundary before the batch. A row whose window starts at `lo` < B has the result suffix(lo) ⊕
-prefix(row). So `slide` takes one suffix scan over the pages that the heads cross, one prefix scan over the
-new rows, and one combine for each row. Windows that lie wholly in the batch are folded there.
+Let B be the boundary before the batch. A row whose window starts at `lo` < B has the result suffix(lo) ⊕ R1 ⊕
+prefix(row): suffix(lo) is the aggregate from `lo` to B, R1 from B to the batch, prefix(row) from there to the
+row. So `slide` takes one suffix scan over the pages that the heads cross, one prefix scan over the new rows,
+and two combines for each row. Windows that lie wholly in the batch are folded there.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ class View(ABC):
     # -- finding out ------------------------------------------------------------------------------------
 
     def front(self, head: int) -> Front:
-        """The view's old end if its head were at a position; changes nothing."""
+        """The view's old end if its head were at a position; elements and aggregates stay what they are."""
         k, steps = head - self.head, self.steps
         if not k:
             at_head = self.oldest, self.r0, self.first, steps, len(steps)
@@ -286,7 +286,7 @@ class View(ABC):
         self.r1, self.known_total = r1, total
 
     def follow(self, front: Front, sums: Sums, end: int) -> None:
-        """Makes the view what a call has found out; twice is as good as once."""
+        """Commits what a call has found out for this view alone; a second time changes nothing more."""
         head, oldest, r0, first, steps, left, stack, _, walked_from = front
         # nothing is called from here on
         del steps[left:]

@@ -160,7 +160,7 @@ def _epochs(root: Root, known: Collection[Version]) -> Iterator[str]:
 def _last_epoch(version: Version) -> int:
     """The last epoch of those; parts of a tail are in the order of their epochs."""
     parts = (tail.parts[-1].epoch for tail in version.tails if tail.parts)
-    return max(version.extents.open, *parts, *(epoch for epoch, _, _ in version.documents))
+    return max([version.extents.open, *parts, *(epoch for epoch, _, _ in version.documents)])
 
 
 def _epochs_of(version: Version) -> set[int]:

@@ -23,7 +23,10 @@ from stores import Store
 
 
 class KeyWindows:
-    """`number` is the number of the versions that are saved; `name` is how the names of windows begin."""
+    """The windows of the keys of one bucket.
+
+    `number` is the number of the versions that are saved; `name` is how the names of windows begin.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,7 @@
-"""Deletion, in the background: of pages behind every head that no version names, and of keys given up."""
+"""Deletes, in the background, pages before every head that no version names, and keys that were given up.
+
+`PageWriter.keys.needed` says what versions name: the retained ones, and one whose commit is in doubt.
+"""
 
 from __future__ import annotations
 
