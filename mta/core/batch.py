@@ -22,6 +22,7 @@ from mta.core.stack import HeadPage
 from mta.core.states import NOTHING, ColumnLayout, Lowered, Run, join_results, result_array
 from mta.core.view import View
 from mta.inputs import lift_of
+from mta.kinds import State
 
 #: Under a predicate that takes columns, at most this many rows are taken at once.
 MOST_AT_ONCE = 1 << 14
@@ -143,7 +144,7 @@ class _Walk:
         self.oldest = view.oldest
         self.answers: list[Lowered] = []
         #: the aggregate of the window of the last row so far
-        self.total: Any = NOTHING
+        self.total: State = NOTHING
 
     @property
     def r1(self) -> Any:
