@@ -77,7 +77,7 @@ class StoredWindow:
         tails = self.checkpoints.load(version)
         pages.reserve(2 * len(tails) + 4)
         pages.resume(self.hold.root.first_needed() or 0, version.head, version.tail, len(tails))
-        log.resume(tails, version.tail, version.youngest)
+        log.tails, log.tail, log.youngest = tails, version.tail, version.youngest
         for view, saved in zip(self._views, version.views, strict=True):
             view.resume(*saved)
         self.offset, self.version = version.offset, version.number

@@ -218,10 +218,6 @@ class Log:
         twin.tail, twin.youngest = self.tail, self.youngest
         return twin
 
-    def resume(self, tails: list[Tail], tail: int, youngest: Any) -> None:
-        """Makes an empty log what a version says, whose pages are in the store."""
-        self.tails, self.tail, self.youngest = tails, tail, youngest
-
     # -- reading ----------------------------------------------------------------------------------------
 
     def read(self, pieces: Sequence[Piece]) -> list[Page]:
