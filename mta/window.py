@@ -244,7 +244,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         else:
             front = view.front(view.head + gone)
             if gone or coming is UNKNOWN:
-                sums, total = view.followed(front, state)
+                sums, total = view.sums_and_total(front, state)
             else:
                 total = view.whole(coming) if total is UNKNOWN else total
                 sums = Sums(coming, total)
@@ -270,7 +270,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         first = head - view.end
         if first < 0:
             front = view.front(head)
-            sums = view.behind(front, layout.fold(states))
+            sums = view.cheap_sums(front, layout.fold(states))
         elif first < len(batch):
             front, sums = view.alone(head, batch.time(first), layout.cut(states, first, len(batch)))
         else:

@@ -4,7 +4,7 @@ An entry has a parent only once its page is full, so there is a forest, and an i
 The Result Pair is ⟨`r0`, `r1`⟩: R0 aggregates the window's older part up to the Stack's boundary, and R1 the
 rest. The total is one combine of both. The paper's algorithms are found here:
 
-- Algorithm 3, insertion: `insert`. The state goes into R1 (`behind`), the element into the tail of tier 0.
+- Algorithm 3, insertion: `insert`. The state goes into R1 (`cheap_sums`), the element into the tail of tier 0.
   A page that the element fills gets its entry in the tier above (`Log.appended`).
 - Algorithm 4, R0 and the Stack from the left spine: `Stack.seek`. It makes the coming values of R0 for a page
   of elements at a time; `steps` holds the next of them.
@@ -79,10 +79,10 @@ class AmortizedView(View):
             self._read_r0()
         return super().front(head)
 
-    def behind(self, front: Front, state: State) -> Sums:
+    def cheap_sums(self, front: Front, state: State) -> Sums:
         return Sums(self.layout.join(front.r1, state), UNKNOWN)
 
-    def followed(self, front: Front, state: State) -> tuple[Sums, Any]:
+    def sums_and_total(self, front: Front, state: State) -> tuple[Sums, Any]:
         r1 = self.layout.join(front.r1, state)
         total = self.layout.join(front.r0, r1)
         return Sums(r1, total), total

@@ -6,7 +6,7 @@ levels inside a page are made when they are first asked for (`Pyramid`). The pap
 - Algorithm 1, insertion and aggregation. An element goes into the tail of tier 0. A page that the element
   fills gets its entry in the tier above, and so on up (`insert`, `Log.appended`). The paper recomputes the
   right spine at every insertion, so that the root is the aggregate of the window. Here the root is a value
-  beside the tree, `known_total`, and an insertion combines it with the new state (`behind`): one combine,
+  beside the tree, `known_total`, and an insertion combines it with the new state (`cheap_sums`): one combine,
   where the spine takes log2(n).
 - Algorithm 2, enforcement of a policy with bulk eviction. The search from the roots down is
   `Log.longest_prefix`, which `mta.core.enforcement` asks; for limits on time it is `Log.first_position`.
@@ -60,7 +60,7 @@ class LogarithmicView(View):
             return self.known_total
         return self.log.fold_nodes(head, self.end)
 
-    def behind(self, front: Front, state: State) -> Sums:
+    def cheap_sums(self, front: Front, state: State) -> Sums:
         if self.layout.monoid.grows:
             return Sums(UNKNOWN, UNKNOWN)
         if front.head == self.end:
@@ -68,7 +68,7 @@ class LogarithmicView(View):
         known = front.head == self.head and self.known_total is not UNKNOWN
         return Sums(UNKNOWN, self.combine(self.known_total, state) if known else UNKNOWN)
 
-    def followed(self, front: Front, state: State) -> tuple[Sums, Any]:
+    def sums_and_total(self, front: Front, state: State) -> tuple[Sums, Any]:
         total = self.layout.join(self._total_from(front.head), state)
         return Sums(UNKNOWN, UNKNOWN if self.layout.monoid.grows else total), total
 

@@ -2,7 +2,7 @@
 
 A view holds the positions [head, end) of its log. It has the paper's verbs: `insert`, `evict`, `total`, and
 Amortized MTA's `flip`. A window under a policy decides between these verbs. The window first asks what a call
-would change (`front`, `behind`, `followed`), and nothing changes meanwhile. Then the window has the changes
+would change (`front`, `cheap_sums`, `sums_and_total`), and nothing changes meanwhile. Then the window has the changes
 committed (`add_one`, `add_batch`, `move`). A commit makes no call between its first assignment and its last,
 and CPython looks at signals only at calls: so a call has happened or it has not.
 """
@@ -134,7 +134,7 @@ class View(ABC):
     def insert(self, row: Row, state: State, time: Time) -> None:
         """Appends an element."""
         front = self.front(self.head)
-        self.add_one(front, row, state, time, self.behind(front, state))
+        self.add_one(front, row, state, time, self.cheap_sums(front, state))
 
     def evict(self, k: int = 1) -> None:
         """Evicts the k oldest elements."""
@@ -185,11 +185,11 @@ class View(ABC):
         """
 
     @abstractmethod
-    def behind(self, front: Front, state: State) -> Sums:
+    def cheap_sums(self, front: Front, state: State) -> Sums:
         """The sums of a front followed by a state, as far as they cost least."""
 
     @abstractmethod
-    def followed(self, front: Front, state: State) -> tuple[Sums, Any]:
+    def sums_and_total(self, front: Front, state: State) -> tuple[Sums, Any]:
         """The sums of a front followed by a state, and the state of the whole window then."""
 
     # A predicate gets sums in which the oldest element is added last: a small sum, added to a large element,
@@ -285,7 +285,7 @@ class View(ABC):
         self.steps, self.stack, self.walked_from = steps, stack, walked_from
         self.r1, self.known_total = r1, total
 
-    def follow(self, front: Front, sums: Sums, end: int) -> None:
+    def apply(self, front: Front, sums: Sums, end: int) -> None:
         """Commits what a call has found out for this view alone; a second time changes nothing more."""
         head, oldest, r0, first, steps, left, stack, _, walked_from = front
         # nothing is called from here on
@@ -341,7 +341,7 @@ class View(ABC):
 
     def _become(self, front: Front) -> None:
         """Evicts the elements before a front, and appends none."""
-        self.follow(front, Sums(front.r1, UNKNOWN), self.end)
+        self.apply(front, Sums(front.r1, UNKNOWN), self.end)
 
     def fork(self) -> View:
         """A view to go on with while this one stays as it is, until this one becomes it.
@@ -428,5 +428,5 @@ def commit_all(log: Log, added: Added, changes: Sequence[Change]) -> None:
 def finish(log: Log) -> None:
     """Makes the changes of views that an interrupted commit has left."""
     for view, front, sums in log.unfinished:
-        view.follow(front, sums, log.tail)
+        view.apply(front, sums, log.tail)
     log.unfinished = ()

@@ -51,7 +51,7 @@ class Twins:
         changes = []
         for view, length in zip(self.views, lengths, strict=True):
             front = view.front(max(view.head, log.tail + 1 - length))
-            sums, _ = view.followed(front, value)
+            sums, _ = view.sums_and_total(front, value)
             if front.head == log.tail:
                 front = front._replace(oldest=time, first=value)
             changes.append(Change(view, front, sums))
