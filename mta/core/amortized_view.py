@@ -4,8 +4,8 @@ An entry has a parent only once its page is full, so there is a forest, and an i
 The Result Pair is ⟨`r0`, `r1`⟩: R0 aggregates the window's older part up to the Stack's boundary, and R1 the
 rest. The total is one combine of both. The paper's algorithms are found here:
 
-- Algorithm 3, insertion: `insert`. The state goes into R1 (`cheap_sums`), the element into the tail of tier 0.
-  A page that the element fills gets its entry in the tier above (`Log.appended`).
+- Algorithm 3, insertion: `insert`. The state goes into R1 (`cheap_sums`), the element into the tail of tier
+  0. A page that the element fills gets its entry in the tier above (`Log.appended`).
 - Algorithm 4, R0 and the Stack from the left spine: `Stack.seek`. It makes the coming values of R0 for a page
   of elements at a time; `steps` holds the next of them.
 - Algorithm 5, R1 from the trees right of the leftmost, is not needed. The paper ends R0 with the leftmost
