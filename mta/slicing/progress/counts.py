@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from mta.core.nodes import fold_states
 from mta.encoding.untrusted import Malformed
@@ -76,33 +77,24 @@ class NumberedTuples:
         return [each[2] for each in _tuples(self._items[index])[start - number : stop - number]]
 
 
+@dataclass(slots=True, eq=False)
 class CountProgress:
     """The windows that end by number `emitted_until` are emitted; some of them, `emitted`, may change."""
 
-    idle_until: Time = -math.inf
-    idle_horizon: Time = math.inf
-    __slots__ = ("dropped", "emitted", "emitted_until", "final_until", "kind", "refused", "since")
-
-    def __init__(
-        self,
-        kind: Sliding,
-        since: Time,
-        emitted_until: int = 0,
-        final_until: int = 0,
-        dropped: int = 0,
-        emitted: dict[int, Signature] | None = None,
-        refused: int = 0,
-    ) -> None:
-        self.kind, self.since, self.emitted_until = kind, since, emitted_until
-        #: the windows that end by this number are over
-        self.final_until = final_until
-        #: the number of tuples in slices that the stream has dropped
-        self.dropped = dropped
-        #: the start of a window to its signature
-        self.emitted = emitted or {}
-        #: the number of tuples that were late for the query; they are not numbered, and no open window is
-        #: before one of them
-        self.refused = refused
+    kind: Sliding
+    since: Time
+    emitted_until: int = 0
+    #: the windows that end by this number are over
+    final_until: int = 0
+    #: the number of tuples in slices that the stream has dropped
+    dropped: int = 0
+    #: the start of a window to its signature
+    emitted: dict[int, Signature] = field(default_factory=dict)
+    #: the number of tuples that were late for the query; they are not numbered, and no open window is
+    #: before one of them
+    refused: int = 0
+    idle_until: ClassVar[Time] = -math.inf
+    idle_horizon: ClassVar[Time] = math.inf
 
     def advance(self, stream: SlicedStream, step: Advance) -> tuple[list[DueWindow], Self]:
         tuples = self._numbered(stream)
@@ -158,7 +150,7 @@ class CountProgress:
         dropped = self.dropped + sum(
             each.count for each in stream.slices.items[:count] if each.first >= self.since
         )
-        return self._replaced(dropped, self.refused)
+        return replace(self, dropped=dropped)
 
     def open_from(self, stream: SlicedStream) -> Time:
         """Tuples before this time are only in windows that are over; infinity if no window is open."""
@@ -175,7 +167,7 @@ class CountProgress:
         return max(tuples[start - 1][0], last_dropped)
 
     def with_refused(self, times: list[Time]) -> Self:
-        return self._replaced(self.dropped, self.refused + sum(time >= self.since for time in times))
+        return replace(self, refused=self.refused + sum(time >= self.since for time in times))
 
     def saved(self) -> Any:
         emitted = list(self.emitted.items())
@@ -211,10 +203,6 @@ class CountProgress:
 
     def _numbered(self, stream: SlicedStream) -> NumberedTuples:
         return NumberedTuples(stream, self.since, self.dropped - self.refused)
-
-    def _replaced(self, dropped: int, refused: int) -> Self:
-        kept = (self.kind, self.since, self.emitted_until, self.final_until)
-        return type(self)(*kept, dropped, self.emitted, refused)
 
     def _starts(self, after: int, until: float) -> Iterator[int]:
         """The starts of the windows with after < end <= until."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 from typing import Any, Self
 
@@ -24,38 +25,20 @@ from mta.slicing.windows import Session, after
 Extent = tuple[Time, Time]
 
 
+@dataclass(slots=True, eq=False)
 class SessionProgress:
     """The sessions that may still change, in order, and the emitted ones among them."""
 
-    __slots__ = (
-        "emitted",
-        "final_until",
-        "idle_horizon",
-        "idle_until",
-        "kind",
-        "seen_until",
-        "sessions",
-        "since",
-    )
-
-    def __init__(
-        self,
-        kind: Session,
-        since: Time,
-        final_until: Time = -math.inf,
-        sessions: Spans = NO_SPANS,
-        emitted: Spans = NO_SPANS,
-        seen_until: Time = -math.inf,
-        idle_until: Time = -math.inf,
-        idle_horizon: Time = math.inf,
-    ) -> None:
-        self.kind, self.since = kind, since
-        self.idle_until, self.idle_horizon = idle_until, idle_horizon
-        #: tuples up to this time are in sessions that are over, or were late for the query
-        self.final_until = final_until
-        #: the sessions of all slices that begin before the watermark `seen_until`, as they were then
-        self.sessions, self.seen_until = sessions, seen_until
-        self.emitted = emitted
+    kind: Session
+    since: Time
+    #: tuples up to this time are in sessions that are over, or were late for the query
+    final_until: Time = -math.inf
+    #: the sessions of all slices that begin before the watermark `seen_until`, as they were then
+    sessions: Spans = NO_SPANS
+    emitted: Spans = NO_SPANS
+    seen_until: Time = -math.inf
+    idle_until: Time = -math.inf
+    idle_horizon: Time = math.inf
 
     def begun(self, stream: SlicedStream, horizon: Time) -> Self:
         """The progress of a query that is new to a stream with slices.
@@ -166,9 +149,7 @@ class SessionProgress:
         return first if session is None else min(first, session[0])
 
     def with_refused(self, times: list[Time]) -> Self:
-        final = max(self.final_until, *times)
-        kept = (self.sessions, self.emitted, self.seen_until, self.idle_until, self.idle_horizon)
-        return type(self)(self.kind, self.since, final, *kept)
+        return replace(self, final_until=max(self.final_until, *times))
 
     def with_dropped(self, stream: SlicedStream, count: int) -> Self:  # noqa: ARG002
         return self
