@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
@@ -190,8 +191,7 @@ def with_query(stream: SlicedStream, name: str, query: Query, emitted_until: Tim
             next_edge = kind.edge_after(each.first)
             edge = edge if next_edge is None else min(edge, next_edge)
         if edge != each.edge:
-            part = Slice(each.first, each.last, edge, each.count, each.state, each.tuples)
-            changed.slices.items[index] = part
+            changed.slices.items[index] = replace(each, edge=edge)
     changed.needed_from = min(stream.needed_from, since)
     changed.open_from, changed.known_verdicts = {}, (-math.inf, math.inf)
     # the next tuple computes the next edge

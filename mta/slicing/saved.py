@@ -281,11 +281,10 @@ def _loaded_slices(monoid: Monoid, saved: Mapping[str, Any], queries: Queries) -
     if any(older.last > younger.first for older, younger in pairwise(items)):
         raise Malformed("slices are not in the order of their times")
     _check_tuples(items, queries)
-    slices = SliceList(items)
-    dropped, last_dropped, last_lost = checked_list(saved["dropped"], "what was dropped", 3)
-    slices.dropped = checked_count(dropped)
-    slices.last_dropped, slices.last_lost = checked_time(last_dropped), checked_time(last_lost)
-    return slices
+    dropped, *times = checked_list(saved["dropped"], "what was dropped", 3)
+    count, (last_dropped, last_lost) = checked_count(dropped), map(checked_time, times)
+    firsts = [each.first for each in items]
+    return SliceList(items, firsts, dropped=count, last_dropped=last_dropped, last_lost=last_lost)
 
 
 def _check_tuples(items: list[Slice], queries: Queries) -> None:
