@@ -42,7 +42,6 @@ from mta.slicing.windows import (
     Delta,
     EdgeWindow,
     FixedBand,
-    Mark,
     Session,
     Sliding,
     Tumbling,
@@ -51,6 +50,15 @@ from mta.slicing.windows import (
 )
 
 FORMAT = 1
+
+#: the arguments of the kinds of windows that a dump holds as a whole
+_ARGUMENTS: dict[type[Window], tuple[str, ...]] = {
+    Tumbling: ("length", "offset", "measure"),
+    Sliding: ("length", "slide", "offset", "measure"),
+    FixedBand: ("start", "length"),
+    Session: ("gap",),
+    Delta: ("field", "d"),
+}
 
 
 def serialized(saved: dict[str, Any]) -> bytes:
@@ -76,9 +84,6 @@ def deserialized(what: str, data: Any) -> Iterator[dict[str, Any]]:
             f"the state of {what} is not what was written: {printable(str(error))[:200]}; restore "
             "another version, or start anew"
         ) from error
-
-
-# -- queries ----------------------------------------------------------------------------------------------
 
 
 def saved_queries(queries: Queries) -> list[Any]:
@@ -125,26 +130,13 @@ def loaded_queries(what: str, saved: Any, given: Queries, lateness: Any) -> Quer
 
 def _saved_kind(kind: Window) -> list[Any] | None:
     """The name of a kind and its arguments; None if these are not all that it consists of."""
-    if type(kind) is Tumbling:
-        return ["Tumbling", {"length": kind.length, "offset": kind.offset, "measure": kind.measure}]
-    if type(kind) is Sliding:
-        options = {"length": kind.length, "slide": kind.slide, "offset": kind.offset, "measure": kind.measure}
-        return ["Sliding", options]
-    if type(kind) is FixedBand:
-        return ["FixedBand", {"start": kind.start, "length": kind.length}]
-    if type(kind) is Session:
-        return ["Session", {"gap": kind.gap}]
-    if type(kind) is Delta:
-        return ["Delta", {"field": kind.field, "d": kind.d}]
-    return None
+    names = _ARGUMENTS.get(type(kind))
+    return None if names is None else [type(kind).__name__, {name: getattr(kind, name) for name in names}]
 
 
 def _loaded_kind(saved: list[Any] | None) -> Window | None:
-    kinds: list[Any] = [Tumbling, Sliding, FixedBand, Session, Delta]
-    return None if saved is None else {kind.__name__: kind for kind in kinds}[saved[0]](**saved[1])
-
-
-# -- streams ----------------------------------------------------------------------------------------------
+    kinds: dict[str, Any] = {kind.__name__: kind for kind in _ARGUMENTS}
+    return None if saved is None else kinds[saved[0]](**saved[1])
 
 
 def saved_stream(monoid: Monoid, stream: SlicedStream) -> dict[str, Any]:
@@ -273,9 +265,6 @@ def _loaded_states(monoid: Monoid, packed: list[Packed]) -> list[State]:
     return states
 
 
-# -- slices -----------------------------------------------------------------------------------------------
-
-
 def _loaded_slices(monoid: Monoid, saved: Mapping[str, Any], queries: Queries) -> SliceList:
     items = [_loaded_slice(monoid, each) for each in fields(saved["slices"], "slices")]
     if any(older.last > younger.first for older, younger in pairwise(items)):
@@ -298,12 +287,9 @@ def _check_tuples(items: list[Slice], queries: Queries) -> None:
         for time, _, _, marks in each.tuples or ():
             for name, query in content:
                 if time >= query.since:
-                    _check_mark(query.kind, marks[name])
-
-
-def _check_mark(kind: Window, mark: Mark) -> None:
-    if isinstance(kind, Delta):
-        real(mark, "the mark of a tuple")
+                    mark = marks[name]
+                    if isinstance(query.kind, Delta):
+                        real(mark, "the mark of a tuple")
 
 
 def _saved_slice(monoid: Monoid, each: Slice) -> list[Any]:

@@ -46,9 +46,6 @@ class Window(ABC):
         return hash(self.fingerprint())
 
 
-# -- windows by time --------------------------------------------------------------------------------------
-
-
 class EdgeWindow(Window):
     """Windows in event time that do not depend on the tuples. Subclass it for windows of your own.
 
@@ -244,9 +241,6 @@ class Session(Window):
         return f"Session(gap={self.gap})"
 
 
-# -- windows by content -----------------------------------------------------------------------------------
-
-
 class ContentWindow(Window):
     """Windows that tuples open by their values. Subclass it for windows of your own.
 
@@ -314,9 +308,6 @@ class Punctuation(ContentWindow):
 
     def opens(self, first: Mark, mark: Mark) -> bool:  # noqa: ARG002
         return bool(mark)
-
-
-# -- times ------------------------------------------------------------------------------------------------
 
 
 def after(time: Time) -> Time:
