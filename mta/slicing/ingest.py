@@ -58,12 +58,7 @@ def without_late(
 
 
 def with_tuples(
-    settings: Settings,
-    plan: Plan,
-    stream: SlicedStream,
-    key: Any,
-    tuples: Tuples,
-    refused: list[Refusal],
+    settings: Settings, plan: Plan, stream: SlicedStream, key: Any, tuples: Tuples, refused: list[Refusal]
 ) -> tuple[SlicedStream, list[Result]]:
     """The stream after more tuples, some of which some queries refuse, and the early results of triggers."""
     lineage, stream, windows = stream.slices.lineage, stream.copy(), plan.windows
@@ -88,7 +83,8 @@ def with_tuples(
         trigger = settings.next_trigger(stream.youngest if stream.arrivals else first)
         stop = _end_of_step(settings, stream, tuples, newest, trigger, start)
         # refusals of later tuples would change the early results of this step
-        part = refused[_first_refusal(refused, start) : _first_refusal(refused, stop)]
+        low, high = (bisect_left(refused, row, key=lambda each: each.row) for row in (start, stop))
+        part = refused[low:high]
         if part:
             stream.progress, stream.session_cuts = after_refusals(stream, part)
         put(plan.manager, stream, tuples.part(start, stop))
@@ -112,11 +108,6 @@ def after_refusals(
     for name, times in times_of.items():
         progress[name] = progress[name].with_refused(times)
     return progress, session_cuts(progress)
-
-
-def _first_refusal(refused: list[Refusal], row: int) -> int:
-    """The index of the first refusal of a tuple in a row or behind it."""
-    return bisect_left(refused, row, key=lambda each: each.row)
 
 
 def nothing_due(settings: Settings, stream: SlicedStream, time: Time) -> bool:
@@ -154,18 +145,15 @@ def _end_of_step(
 
 
 def _check_order(stream: SlicedStream, times: Array) -> None:
-    earlier = np.concatenate((times[:1], times[:-1]))
-    backwards = times < earlier
-    if backwards.any():
-        row = int(backwards.argmax())
-        before, time = (each[row : row + 1].tolist()[0] for each in (earlier, times))
-        raise _out_of_order(time, f" in row {row}", before)
-    if stream.arrivals and times[0] < stream.youngest:
-        raise _out_of_order(times[:1].tolist()[0], "", stream.youngest)
-
-
-def _out_of_order(time: Time, where: str, earlier: Time) -> OutOfOrderError:
-    return OutOfOrderError(
-        f"time {time!r}{where} is before {earlier!r}, the time of the tuple before it; leave out "
+    backwards = np.flatnonzero(times[1:] < times[:-1]).tolist()
+    if backwards:
+        where = f" in row {backwards[0] + 1}"
+        before, time = times[backwards[0] : backwards[0] + 2].tolist()
+    elif stream.arrivals and times[0] < stream.youngest:
+        where, before, time = "", stream.youngest, times[0].item()
+    else:
+        return
+    raise OutOfOrderError(
+        f"time {time!r}{where} is before {before!r}, the time of the tuple before it; leave out "
         "in_order=True where tuples come late"
     )

@@ -157,11 +157,7 @@ def saved_stream(monoid: Monoid, stream: SlicedStream) -> dict[str, Any]:
 
 
 def loaded_stream(
-    monoid: Monoid,
-    aggregates: AggregateStore,
-    queries: Queries,
-    watermark: Time,
-    saved: Mapping[str, Any],
+    monoid: Monoid, aggregates: AggregateStore, queries: Queries, watermark: Time, saved: Mapping[str, Any]
 ) -> SlicedStream:
     progress = {
         name: new_progress(name, query, watermark).loaded(saved["progress"][name])

@@ -175,11 +175,7 @@ class WindowManager:
         return due, after
 
     def _results(
-        self,
-        indices: Mapping[str, int],
-        due: list[tuple[str, DueWindow]],
-        key: Any,
-        is_early: bool = False,
+        self, indices: Mapping[str, int], due: list[tuple[str, DueWindow]], key: Any, is_early: bool = False
     ) -> list[TimedResult]:
         lower, found = self._monoid.lower, []
         for name, (at, start, end, state, is_update) in due:
