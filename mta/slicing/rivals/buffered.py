@@ -14,17 +14,16 @@ from mta.kinds import State, Time
 from mta.monoids.base import Monoid
 from mta.slicing.rivals.base import Rival
 from mta.slicing.window_manager import Result, TimedResult
-from mta.slicing.windows import EdgeWindow, Session, Sliding, Window, is_counted
+from mta.slicing.windows import EdgeWindow, Session, Sliding, Window
 
 
 class Buffered(Rival):
     """A buffer before an algorithm: results come when they are final, `lateness` later than a Slicer's."""
 
+    takes, takes_only = (Sliding, Session), "; this takes Tumbling, Sliding and Session"
+
     def __init__(self, monoid: Monoid, queries: Any, *, lateness: float = 0) -> None:
         super().__init__(monoid, queries, lateness=lateness)
-        for name, kind in self.kinds.items():
-            if is_counted(kind) or not isinstance(kind, (Sliding, Session)):
-                raise ValueError(f"the query {name!r} is {kind!r}; this takes Tumbling, Sliding and Session")
         self._buffer: list[tuple[Time, int, Any]] = []
         #: the time up to which the windows of each query were looked at
         self._seen_until: dict[str, Time] = dict.fromkeys(self.kinds, -math.inf)
