@@ -28,7 +28,6 @@ from mta.slicing.sliced_stream import SlicedStream
 from mta.slicing.slices import Slice, SliceList
 from mta.slicing.stream_slicer import Query
 from mta.slicing.untrusted import (
-    checked_bool,
     checked_count,
     checked_finite_time,
     checked_list,
@@ -202,11 +201,10 @@ def _check_stream(stream: SlicedStream) -> None:
 
 def _saved_result(monoid: Monoid, each: TimedResult) -> list[Any]:
     """A result with its state instead of its value: `lower` may return values that cannot be saved."""
-    query, start, end, value, is_update, key, is_early = each.result
     if each.state is NOTHING:
-        return [each.at, each.query_index, [query, start, end, value, is_update, key, is_early]]
-    result = [query, start, end, is_update, key, is_early]
-    return [each.at, each.query_index, result, monoid.pack(each.state)]
+        return [each.at, each.query_index, list(each.result)]
+    query, start, end, _, *marks = each.result
+    return [each.at, each.query_index, [query, start, end, *marks], monoid.pack(each.state)]
 
 
 def _loaded_result(monoid: Monoid, queries: Queries, saved: Any) -> TimedResult:
@@ -221,8 +219,9 @@ def _loaded_result(monoid: Monoid, queries: Queries, saved: Any) -> TimedResult:
     if query not in queries:
         raise Malformed("a result is of a query that there is not")
     checked_span((start, end))
-    for each in (is_update, is_early):
-        checked_bool(each, "a mark of a result")
+    for mark in (is_update, is_early):
+        if type(mark) is not bool:
+            raise Malformed(f"a mark of a result is {shown(mark)}, not true or false")
     result = Result(query, start, end, value, is_update, key, is_early)
     return TimedResult(checked_time(at), checked_count(query_index), result, state)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
 from mta.core.nodes import fold_states
@@ -102,12 +103,9 @@ class SliceList:
 
     def merged(self, monoid: Monoid, ends: list[int]) -> SliceList:
         """A list with its first slices merged: the slices before each of these indices become one."""
-        fewer, start = [], 0
-        for end in ends:
-            part = self.items[start:end]
-            fewer.append(part[0] if len(part) == 1 else _merged(monoid, part))
-            start = end
-        fewer += self.items[start:]
+        parts = [self.items[start:end] for start, end in pairwise([0, *ends])]
+        fewer = [part[0] if len(part) == 1 else _merged(monoid, part) for part in parts]
+        fewer += self.items[ends[-1] :]
         merged = replace(self, unchanged=0, lineage=object(), parent_lineage=None)
         merged.items, merged.first_times = fewer, [each.first for each in fewer]
         return merged

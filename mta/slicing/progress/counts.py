@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
+from operator import attrgetter, itemgetter
 from typing import Any, ClassVar, Self
 
 from mta.core.nodes import fold_states
@@ -24,6 +25,9 @@ from mta.slicing.windows import Sliding
 
 #: The arrivals of a window's first and last tuple. Windows of equally many tuples differ in one of them.
 Signature = tuple[int, int]
+
+
+_FIRST, _TIME = attrgetter("first"), itemgetter(0)
 
 
 class NumberedTuples:
@@ -42,10 +46,10 @@ class NumberedTuples:
     def before(self, time: Time, or_at: bool = False) -> int:
         """The number of tuples before a time; with `or_at`, before it or at it."""
         search = bisect_right if or_at else bisect_left
-        index = search(self._items, time, key=_first)
+        index = search(self._items, time, key=_FIRST)
         if not index:
             return self.numbers[0]
-        return self.numbers[index - 1] + search(_tuples(self._items[index - 1]), time, key=_time)
+        return self.numbers[index - 1] + search(_tuples(self._items[index - 1]), time, key=_TIME)
 
     def __getitem__(self, number: int) -> KeptTuple:
         index = bisect_right(self.numbers, number) - 1
@@ -147,10 +151,9 @@ class CountProgress:
         return stream.youngest
 
     def with_dropped(self, stream: SlicedStream, count: int) -> Self:
-        dropped = self.dropped + sum(
-            each.count for each in stream.slices.items[:count] if each.first >= self.since
-        )
-        return replace(self, dropped=dropped)
+        items = stream.slices.items[:count]
+        dropped = sum(each.count for each in items if each.first >= self.since)
+        return replace(self, dropped=self.dropped + dropped)
 
     def open_from(self, stream: SlicedStream) -> Time:
         """Tuples before this time are only in windows that are over; infinity if no window is open."""
@@ -216,11 +219,3 @@ class CountProgress:
 def _tuples(part: Slice) -> list[KeptTuple]:
     assert part.tuples is not None
     return part.tuples
-
-
-def _first(part: Slice) -> Time:
-    return part.first
-
-
-def _time(kept: KeptTuple) -> Time:
-    return kept[0]

@@ -66,7 +66,7 @@ class Buckets(Rival):
                 self._fixed.append((index, name, kind, {}, []))
             elif isinstance(kind, Session):
                 self._sessions.append((index, name, kind.gap, [], [-math.inf]))
-        self._late: list[tuple[Any, ...]] = []
+        self._late: list[tuple[int, str, Span, Bucket]] = []
 
     def _take(self, time: Time, arrival: int, state: State) -> bool:
         monoid, horizon = self.monoid, self._time - self.lateness
@@ -99,24 +99,20 @@ class Buckets(Rival):
 
     def _join(self, sessions: list[Bucket], gap: Time, time: Time, arrival: int, state: State) -> None:
         at = bisect_right(sessions, time, key=_START)
-        new = Bucket(time, time)
-        new.add(self.monoid, time, arrival, state)
         if at and time <= sessions[at - 1].last + gap:
             bucket = sessions[at - 1]
-            bucket.add(self.monoid, time, arrival, state)
             bucket.last = max(bucket.last, time)
         else:
-            sessions.insert(at, new)
+            bucket = Bucket(time, time)
+            sessions.insert(at, bucket)
             at += 1
+        bucket.add(self.monoid, time, arrival, state)
         if at < len(sessions) and sessions[at].start <= sessions[at - 1].last + gap:
             sessions[at - 1].absorb(self.monoid, sessions.pop(at))
 
     def _due(self, time: Time) -> list[TimedResult]:
         horizon = time - self.lateness
-        found: list[TimedResult] = []
-        for index, name, span, bucket in self._late:
-            if bucket.changed:
-                found.append(self._result(index, name, span, bucket))
+        found = [self._result(*each) for each in self._late if each[3].changed]
         self._late = []
         for index, name, _, buckets, ends in self._fixed:
             while ends and ends[0][0] <= time:

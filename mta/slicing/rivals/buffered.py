@@ -126,7 +126,9 @@ class HeldIntervals(Buffered):
             if edge is None or edge > horizon:
                 break
             for start, end in kind.ending(at, edge):
-                yield from self._lookup(start, end, end)
+                first, last = bisect_left(times, start), bisect_left(times, end)
+                if first < last:
+                    yield start, end, self._intervals.lookup(first, last)
             index = bisect_left(times, kind.reach(edge))
             # skip to the windows of the next tuple if those that hold the edge have no tuple before it
             at = edge if index < len(times) and times[index] < edge else self._skip(kind, edge)
@@ -135,11 +137,6 @@ class HeldIntervals(Buffered):
     def _skip(self, kind: EdgeWindow, edge: Time) -> Time:
         index = bisect_left(self._times, edge)
         return max(edge, kind.reach(self._times[index])) if index < len(self._times) else edge
-
-    def _lookup(self, start: Time, stop: Time, end: Time) -> Iterator[Any]:
-        first, last = bisect_left(self._times, start), bisect_left(self._times, stop)
-        if first < last:
-            yield start, end, self._intervals.lookup(first, last)
 
     def _sessions(self, name: str, gap: Time, horizon: Time) -> Iterator[Any]:
         times = self._times
