@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from stores.rocksdb.database import Database
 from stores.rocksdb.directory import file_id
-from stores.rocksdb.engine_errors import is_directory_error
+from stores.rocksdb.engine import is_directory_error
 
 
 class Forked(Exception):

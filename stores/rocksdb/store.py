@@ -18,8 +18,7 @@ from stores.names import check_key, check_name, page_key, valid_or_none
 from stores.patience import Budget, Patience, Patient
 from stores.rocksdb.database import Database
 from stores.rocksdb.directory import InUse
-from stores.rocksdb.engine_errors import is_directory_error
-from stores.rocksdb.layout import PAGE, ROOT, scan
+from stores.rocksdb.engine import PAGE, ROOT, is_directory_error, scan
 from stores.rocksdb.sharing import Forked, acquire, release
 from stores.urls import parse_bool, parse_number, split_url, within
 
