@@ -1,4 +1,4 @@
-"""The engine as this store uses it: kinds of keys, options, and its errors beside those of others."""
+"""What this store uses of the engine: kinds of keys, scans, options, and how its errors are known."""
 
 from __future__ import annotations
 
