@@ -121,8 +121,6 @@ class _Task:
 
         return self._blame.attempt(chunk, 0, chunk.rows, values_of)
 
-    # -- windows ----------------------------------------------------------------------------------------
-
     def _slide(self, chunk: Chunk, changed: Array, times: Array | None, last: bool) -> dict[str, Any]:
         """A result for each row of a chunk; the last group stays open unless it is the last chunk."""
         starts = np.flatnonzero(changed)
