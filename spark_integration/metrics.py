@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as fn
 from pyspark.sql import types as sql
 
 from spark_integration.running.metering import COLUMN, SUMS
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)
@@ -72,9 +71,6 @@ class Metrics:
 
     def observe(self, df: DataFrame) -> DataFrame:
         """The DataFrame without the column of metrics, which are observed on the way."""
-        from pyspark.sql import Observation
-        from pyspark.sql import functions as fn
-
         if self._observation is not None:
             raise RuntimeError("metrics go with one call of rolling(); make another Metrics()")
         # without a name it has one of its own, so that several can be in one query

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import types as sql
 
 from mta.monoids.base import Monoid
@@ -20,11 +21,7 @@ from spark_integration.errors import RollingError
 from spark_integration.metrics import Metrics, with_metrics
 from spark_integration.partition.task import roll_partition
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    Columns: TypeAlias = str | Column | Sequence[str | Column]
-
+Columns: TypeAlias = str | Column | Sequence[str | Column]
 Algorithm = Literal["amta", "lmta", "daba"]
 
 
@@ -111,10 +108,9 @@ def rolling(
     with a PythonException that names the row.
     """
     _check_kinds(df, metrics)
-    if forget_after is not None and not df.isStreaming:
-        raise RollingError("forget_after= is for streams, and this is a batch DataFrame")
-    if buckets is not None and not df.isStreaming:
-        raise RollingError("buckets= is for streams, and this is a batch DataFrame")
+    for option, value in (("forget_after", forget_after), ("buckets", buckets)):
+        if value is not None and not df.isStreaming:
+            raise RollingError(f"{option}= is for streams, and this is a batch DataFrame")
     sensitive = _conf(df, "spark.sql.caseSensitive") == "true"
     named = Named(df, case_sensitive=sensitive)
     keys, order = named.names(partition_by, "partition_by"), named.names(order_by, "order_by")
@@ -160,8 +156,6 @@ def rolling(
 
 
 def _check_kinds(df: Any, metrics: Any) -> None:
-    from pyspark.sql import DataFrame
-
     if not isinstance(df, DataFrame):
         hint = (
             "df.to_spark() makes one of it" if hasattr(df, "to_spark") else "spark.createDataFrame makes one"
@@ -192,9 +186,6 @@ def _rolling_batch(named: Named, plan: Plan, metrics: Metrics | None) -> DataFra
     else:
         out = metrics.observe(ordered.mapInArrow(function, with_metrics(schema)))
     return named.restored(out, result)
-
-
-# -- where it runs ----------------------------------------------------------------------------------------
 
 
 def _conf(df: DataFrame, name: str) -> str | None:

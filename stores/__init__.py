@@ -1,7 +1,6 @@
 """Key-value stores for pages and roots: bytes in, bytes out, opened from a URL."""
 
 from stores.base import Store, Token, new_token
-from stores.counting import CountingStore
 from stores.errors import (
     Conflict,
     StoreChanged,
@@ -24,7 +23,7 @@ from stores.names import (
     unescape_name,
 )
 from stores.schemes import open_store, store_class
-from stores.wrapper import LatencyStore, WrapperStore
+from stores.wrapper import CountingStore, LatencyStore, WrapperStore
 
 __all__ = [
     "Conflict",

@@ -30,6 +30,7 @@ from stores.names import (
 from stores.urls import read_option, split_url, without_password
 
 DELETE_CHUNK = 1000
+TOKEN_BYTES = 16
 MISSING_CHUNK = 8  # few keys at once, because `_missing` reads whole values
 
 Token = bytes | int
@@ -38,7 +39,12 @@ Token = bytes | int
 
 def new_token() -> bytes:
     """A random token, so that no two swaps have the same one, even if the root was deleted in between."""
-    return secrets.token_bytes(16)
+    return secrets.token_bytes(TOKEN_BYTES)
+
+
+def data_and_token(stored: bytes | None) -> tuple[bytes, Token] | None:
+    """A root that is stored as its token and then its data, as `read_root` returns it."""
+    return None if stored is None else (stored[TOKEN_BYTES:], stored[:TOKEN_BYTES])
 
 
 class Store(ABC):

@@ -58,16 +58,11 @@ def _check_text(kind: str, text: object, limit: int, escape: Callable[[str], str
 
 
 def valid_or_none(stored: str | bytes, check: Callable[[object], str]) -> str | None:
-    """The text that was read from a store if it passes the check, else None."""
+    """A key or name that was read from a store; None if it is not valid, and so no `Store` has written it."""
     try:
         return check(stored if isinstance(stored, str) else stored.decode())
     except ValueError:
         return None
-
-
-def stored_key(stored: str | bytes) -> str | None:
-    """The key that was read from a store, or None if it is not valid and so was not written by a `Store`."""
-    return valid_or_none(stored, check_key)
 
 
 def stored_name(stored: str | bytes) -> str | None:

@@ -27,9 +27,7 @@ def validity(column: pa.Array) -> Array:
     """For each row whether it is not null."""
     bitmap = column.buffers()[0]
     if bitmap is None:
-        return (
-            np.ones(len(column), dtype=bool) if column.null_count == 0 else np.zeros(len(column), dtype=bool)
-        )
+        return np.full(len(column), column.null_count == 0)
     return _bits(bitmap, column.offset, len(column))
 
 

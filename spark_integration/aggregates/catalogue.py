@@ -33,9 +33,6 @@ def traits_of(monoid: Monoid) -> SqlTraits:
     return SqlTraits()
 
 
-# -- types of results -------------------------------------------------------------------------------------
-
-
 def _last_input(_monoid: Monoid, inputs: Sequence[Input]) -> sql.DataType:
     return inputs[-1].type
 
@@ -78,9 +75,6 @@ def _hitters(_monoid: Monoid, inputs: Sequence[Input]) -> sql.DataType:
 
 
 _SHARES = sql.MapType(sql.DoubleType(), sql.DoubleType(), valueContainsNull=False)
-
-
-# -- records ----------------------------------------------------------------------------------------------
 
 
 def _enough(monoid: Any, state: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -43,8 +43,6 @@ class Nullable(ColumnarMonoid):
     def fingerprint(self) -> str:
         return f"Nullable({self.inner.fingerprint()}, {', '.join(map(repr, self.fields))})"
 
-    # -- plain states
-
     def lift_row(self, row: Any) -> Any:
         inputs = row if self.arity > 1 else (row,)
         if not all(are_valid(np.asarray([inputs[index]]))[0] for index in self._skips):
@@ -61,8 +59,6 @@ class Nullable(ColumnarMonoid):
 
     def lower(self, state: Any) -> Any:
         raise NotImplementedError("results are lowered as columns")
-
-    # -- columns
 
     def check_row(self, row: Any) -> Any:
         return row
@@ -112,7 +108,12 @@ class Nullable(ColumnarMonoid):
         return (*out, (before | after).astype(np.int64))
 
     def prefix_columns(self, states: Columns) -> Columns:
-        return self._scanned(states, self.inner.prefix_columns)
+        if states[-1].all():
+            return (*self.inner.prefix_columns(states[:-1]), states[-1])
+        present = states[-1] != 0
+        scanned = self.inner.prefix_columns(_taken(states[:-1], np.flatnonzero(present)))
+        seen = np.cumsum(present)
+        return self._spread_out(scanned, seen - 1, seen != 0)
 
     def suffix_columns(self, states: Columns) -> Columns:
         if states[-1].all():
@@ -122,14 +123,6 @@ class Nullable(ColumnarMonoid):
         # the next present entry at or after each
         after = np.cumsum(present[::-1])[::-1]
         return self._spread_out(scanned, after[0] - after if len(after) else after, after != 0)
-
-    def _scanned(self, states: Columns, scan: Callable[[Columns], Columns]) -> Columns:
-        if states[-1].all():
-            return (*scan(states[:-1]), states[-1])
-        present = states[-1] != 0
-        scanned = scan(_taken(states[:-1], np.flatnonzero(present)))
-        seen = np.cumsum(present)
-        return self._spread_out(scanned, seen - 1, seen != 0)
 
     @staticmethod
     def _spread_out(scanned: Columns, indices: Array, there: Array) -> Columns:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import types as sql
@@ -59,9 +58,3 @@ def aggregate_of(name: str, monoid: Monoid) -> tuple[list[tuple[str, Monoid]], t
     if not isinstance(monoid, monoids.Fields):
         return [(name, monoid)], None
     return [(f"{name}.{each}", part) for each, part in monoid.monoids.items()], tuple(monoid.monoids)
-
-
-def unread(parts: Sequence[Part]) -> list[str]:
-    """Names that two parts share."""
-    names = [part.name for part in parts]
-    return sorted({name for name in names if names.count(name) > 1})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from mta import monoids
@@ -28,10 +29,8 @@ def without_nulls(policy: Policy, monoid: Monoid) -> Policy:
 
         return rejects
 
-    return _Given(
-        policy,
-        Limits(limits.count, limits.open_span, limits.closed_span, tuple(map(seeing, limits.predicates))),
-    )
+    predicates = tuple(map(seeing, limits.predicates))
+    return _Given(policy, replace(limits, predicates=predicates, in_columns=False))
 
 
 class _Filling(OfRest):

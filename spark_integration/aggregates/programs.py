@@ -64,11 +64,8 @@ def programs(parts: Sequence[Part], *, plain: bool, checked: bool) -> list[Progr
     if columnar:
         found.append(Program(columnar, True, Columnar(**{part.name: _columnar(part) for part in columnar})))
     if objects:
-        found.append(
-            Program(
-                objects, False, monoids.Fields(**{part.name: _objects(part, checked) for part in objects})
-            )
-        )
+        fields = {part.name: _objects(part, checked) for part in objects}
+        found.append(Program(objects, False, monoids.Fields(**fields)))
     for program in found:
         sources = {source.key: source for part in program.parts for source in part.inputs}
         program.inputs = [sources[key] for key in program.monoid.fields]

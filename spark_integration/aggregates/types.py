@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import types as sql
+from pyspark.sql.pandas.types import to_arrow_type
 
 from mta.monoids.base import Monoid
 from spark_integration.aggregates.catalogue import traits_of
@@ -28,7 +29,7 @@ def result_type(name: str, monoid: Monoid, inputs: Sequence[Input]) -> sql.DataT
         elif kind == "text":
             _check(name, monoid, source, (sql.StringType,), "text")
     found = traits.result(monoid, inputs) if callable(traits.result) else traits.result
-    return found if found is None else _type(found, f"the result of {monoid!r}")
+    return found if found is None else data_type(found, f"the result of {monoid!r}")
 
 
 def _refusal(name: str, monoid: Monoid, source: Input) -> str:
@@ -53,12 +54,8 @@ def _check(name: str, monoid: Monoid, source: Input, kinds: tuple[type, ...], wh
         )
 
 
-def check_result_type(name: str, kind: Any) -> sql.DataType:
-    """A type that a user gives for a result, as a DataType or as text such as "double"."""
-    return _type(kind, f"types={{{name!r}: ...}}")
-
-
-def _type(kind: Any, where: str) -> sql.DataType:
+def data_type(kind: Any, where: str) -> sql.DataType:
+    """The type that a DataType, or text such as "double", names."""
     if isinstance(kind, sql.DataType):
         return kind
     simple = _SIMPLE.get(kind) if isinstance(kind, str) else None
@@ -97,7 +94,5 @@ def arrow_type(kind: sql.DataType, zone: str | None) -> pa.DataType:
     if isinstance(kind, sql.MapType):
         value = pa.field("value", arrow_type(kind.valueType, zone), kind.valueContainsNull)
         return pa.map_(pa.field("key", arrow_type(kind.keyType, zone), nullable=False), value)
-    from pyspark.sql.pandas.types import to_arrow_type
-
     found: pa.DataType = to_arrow_type(kind)
     return found

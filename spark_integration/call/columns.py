@@ -27,12 +27,12 @@ class Columns:
         if len(found) > 1:
             raise RollingError(f"{where}: {len(found)} columns are named {name!r}; rename all but one")
         field = self._fields[found[0]]
-        collation = next(filter(None, map(_collation, _types_in(field.dataType))), None)
-        if collation is not None:
-            raise UnsupportedColumn(
-                f"{where}: column {field.name!r} has the collation {collation}, which windows do not know: "
-                "cast it to a string of collation UTF8_BINARY"
-            )
+        for kind in _types_in(field.dataType):
+            if isinstance(kind, sql.StringType) and kind.collation != "UTF8_BINARY":
+                raise UnsupportedColumn(
+                    f"{where}: column {field.name!r} has the collation {kind.collation}, which windows do "
+                    "not know: cast it to a string of collation UTF8_BINARY"
+                )
         return Input(field.name, found[0], field.dataType, field.nullable)
 
     def same(self, a: str, b: str) -> bool:
@@ -71,10 +71,3 @@ def _types_in(kind: sql.DataType) -> Iterator[sql.DataType]:
         inner = []
     for each in inner:
         yield from _types_in(each)
-
-
-def _collation(kind: sql.DataType) -> str | None:
-    """That of a string, if windows do not know it."""
-    if isinstance(kind, sql.StringType) and kind.collation != "UTF8_BINARY":
-        return str(kind.collation)
-    return None

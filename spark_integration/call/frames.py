@@ -45,6 +45,7 @@ _SHORT = {
 LONGEST = 2**63
 MOST_DIGITS = 40
 _DAY = _MICROSECONDS["day"]
+_MICROSECOND = timedelta(microseconds=1)
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)")
 
 
@@ -123,7 +124,7 @@ def span_of(window: Any, closed: Closed, order: str, kind: sql.DataType, argumen
     if isinstance(window, np.timedelta64):
         window = _exact_timedelta(window, argument)
     if isinstance(window, (str, timedelta)):
-        length = _from_text(window, argument) if isinstance(window, str) else _from_timedelta(window)
+        length = _from_text(window, argument) if isinstance(window, str) else Fraction(window // _MICROSECOND)
         span = _in_unit(window, length, order, kind, argument)
     elif isinstance(window, Real) and not isinstance(window, bool):
         number = int(window) if isinstance(window, Integral) else float(window)
@@ -181,10 +182,6 @@ def _exact_timedelta(window: np.timedelta64, argument: str) -> timedelta:
         if found == window and isinstance(length, timedelta):
             return length
     raise RollingError(f"{argument}= has no fixed whole number of microseconds, got {window!r}; give days")
-
-
-def _from_timedelta(window: timedelta) -> Fraction:
-    return Fraction(window // timedelta(microseconds=1))
 
 
 def _from_text(window: str, argument: str) -> Fraction:

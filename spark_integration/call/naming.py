@@ -8,15 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as fn
 from pyspark.sql import types as sql
 
 from spark_integration.errors import RollingError, UnsupportedColumn
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 _TEXT = re.compile(r"Column<'(.*)'>", re.DOTALL)
 _ASCENDING = re.compile(r"(.*) ASC NULLS FIRST", re.DOTALL)
@@ -83,9 +82,6 @@ def _why_not_inside(kind: sql.DataType, nullable: bool) -> str:
     return why_not(kind)
 
 
-# -- expressions ------------------------------------------------------------------------------------------
-
-
 class Named:
     """A DataFrame with a column for each expression that something is asked of, behind its own columns."""
 
@@ -97,7 +93,7 @@ class Named:
         """Names of columns for a name, a Column, or several; any other value stays as it is."""
         if given is None:
             return None
-        if isinstance(given, str) or is_column(given):
+        if isinstance(given, (str, Column)):
             given = [given]
         if not isinstance(given, Iterable):
             raise RollingError(f"{where}= takes columns or names of columns, got {given!r}")
@@ -117,13 +113,11 @@ class Named:
         return df.toDF(*(result.names[number] for number in kept))
 
     def _name(self, given: Any, where: str) -> Any:
-        from pyspark.sql import functions as fn
-
         if isinstance(given, str):
             if self._has(given) or not ("." in given or "`" in given):
                 return given
             return self._added(fn.col(given), given, where, missing_is_fine=True)
-        if not is_column(given):
+        if not isinstance(given, Column):
             return given
         text = text_of(given)
         name = self._own_name(given, text)
@@ -155,8 +149,6 @@ class Named:
 
     def _same(self, given: Column, reference: str, *, ascending: bool = False) -> bool:
         """Whether a Column is the one that Spark finds for a name, not an expression with the same text."""
-        from pyspark.sql import functions as fn
-
         column = fn.col(reference)
         try:
             if ascending:
@@ -226,13 +218,6 @@ def _numbered_anew(text: str) -> str:
 
 def _unquoted(text: str) -> str:
     return text[1:-1].replace("``", "`") if re.fullmatch(r"`(?:[^`]|``)*`", text) else text
-
-
-def is_column(value: Any) -> bool:
-    """Whether a value is a Column, be it of a session of its own or of Spark Connect."""
-    from pyspark.sql import Column
-
-    return isinstance(value, Column)
 
 
 def text_of(column: Column) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral
@@ -13,9 +14,9 @@ from pyspark.sql import types as sql
 from mta import AmortizedMTA
 from mta.monoids.base import Monoid
 from spark_integration.aggregates.catalogue import traits_of
-from spark_integration.aggregates.parts import Aggregate, Part, aggregate_of, unread
+from spark_integration.aggregates.parts import Aggregate, Part, aggregate_of
 from spark_integration.aggregates.predicates import without_nulls
-from spark_integration.aggregates.types import check_result_type, result_type
+from spark_integration.aggregates.types import data_type, result_type
 from spark_integration.call.columns import Columns
 from spark_integration.call.frames import frame_of
 from spark_integration.call.naming import check_carried, why_not
@@ -124,11 +125,11 @@ def _aggregates(
                 raise RollingError(f"aggregates {other.name!r} and {name!r} are one name to Spark")
         parts, fields = aggregate_of(name, monoid)
         found.append(Aggregate(name, tuple(_part(*each, columns, types) for each in parts), fields))
-    unknown = types.keys() - {part.name for aggregate in found for part in aggregate.parts}
+    names = Counter(part.name for aggregate in found for part in aggregate.parts)
+    unknown = types.keys() - names.keys()
     if unknown:
         raise RollingError(f"types= names no aggregate: {sorted(unknown)}")
-    twice = unread([part for aggregate in found for part in aggregate.parts])
-    if twice:
+    if twice := sorted(name for name, count in names.items() if count > 1):
         raise RollingError(f"aggregates: {twice} name both a field of Fields and an aggregate; rename one")
     return tuple(found)
 
@@ -150,9 +151,10 @@ def _part(name: str, monoid: Monoid, columns: Columns, types: dict[str, sql.Data
         inputs = tuple(replace(each, presence=True) for each in inputs)
     known = result_type(name, monoid, inputs)
     if name in types:
-        known = check_result_type(name, types[name])
+        argument = f"types={{{name!r}: ...}}"
+        known = data_type(types[name], argument)
         if why := why_not(known):
-            raise RollingError(f"types={{{name!r}: ...}} is {known.simpleString()}, {why}: give another type")
+            raise RollingError(f"{argument} is {known.simpleString()}, {why}: give another type")
     if known is None:
         raise RollingError(
             f"aggregate {name!r}: the type of the results of {monoid!r} cannot be known: "
@@ -172,19 +174,13 @@ def _check_windows(plan: Plan) -> None:
         window.close()
 
 
-def _pickle(value: Any) -> bytes:
-    pickled: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
-    return pickled
-
-
 def _check_pickles(plan: Plan, aggregates: Mapping[str, Monoid]) -> None:
     try:
-        _pickle(plan)
-        return
+        cloudpickle.dumps(plan)  # type: ignore[no-untyped-call]
     except Exception as error:
         for name, monoid in aggregates.items():
             try:
-                _pickle(monoid)
+                cloudpickle.dumps(monoid)  # type: ignore[no-untyped-call]
             except Exception as cause:
                 raise RollingError(
                     f"aggregate {name!r}: {monoid!r} cannot be sent to the executors: {cause}"

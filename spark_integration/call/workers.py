@@ -8,15 +8,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
 from pyspark import SparkFiles, cloudpickle
+from pyspark.sql import SparkSession
 
 from spark_integration.errors import WorkersNotUsable
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import SparkSession
 
 #: What a worker imports that Spark does not bring along.
 _NEEDED = ("spark_integration", "mta", "stores", "numpy", "pyarrow", "msgpack", "xxhash")
@@ -97,6 +95,3 @@ def for_workers(name: str, function: Callable[..., Any], *arguments: Any) -> Cal
 
     call.__name__ = name
     return call
-
-
-__all__ = ["check_local_workers", "for_workers"]

@@ -77,9 +77,6 @@ def _text(scalar: pa.Scalar) -> str | bytes:
         return data
 
 
-# -- for people -------------------------------------------------------------------------------------------
-
-
 def shown(scalar: pa.Scalar) -> str:
     """A value for people to read: an instant is in its zone, or in UTC where Python does not know that."""
     kind = scalar.type

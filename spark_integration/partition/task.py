@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -55,6 +55,15 @@ def roll_partition(plan: Plan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa
         finally:
             hang_up.cleaning = True
             task.close()
+
+
+class _Work(NamedTuple):
+    """The work of one program in a chunk: the elements, and the results so far."""
+
+    program: Program
+    policy: Policy
+    values: Any
+    results: list[Any]
 
 
 class _Task:
@@ -121,29 +130,27 @@ class _Task:
 
         return self._blame.attempt(chunk, 0, chunk.rows, values_of)
 
-    # -- windows ----------------------------------------------------------------------------------------
-
     def _slide(self, chunk: Chunk, changed: Array, times: Array | None, last: bool) -> dict[str, Any]:
         """A result for each row of a chunk; the last group stays open unless it is the last chunk."""
         starts = np.flatnonzero(changed)
         going = int(starts[0]) if len(starts) else chunk.rows  # rows of the group that was open
         # where the group starts that stays open
         opened = chunk.rows if last or not len(starts) else int(starts[-1])
-        parts: list[list[Any]] = [[] for _ in self._programs]
-        values = [self._values(chunk, program) for program in self._programs]
+        pairs = zip(self._programs, self._policies, strict=True)
+        work = [_Work(program, policy, self._values(chunk, program), []) for program, policy in pairs]
         if going:
-            self._advance(chunk, parts, values, times, 0, going)
+            self._advance(chunk, work, times, 0, going)
         if going < chunk.rows or last:
             self._close_windows()
         whole = starts[starts < opened]
         if len(whole):
-            self._whole(chunk, parts, values, times, whole, opened)
+            self._whole(chunk, work, times, whole, opened)
         if opened < chunk.rows:
-            self._open = [self._group(*pair) for pair in zip(self._programs, self._policies, strict=True)]
-            self._advance(chunk, parts, values, times, opened, chunk.rows)
+            self._open = [self._group(each.program, each.policy) for each in work]
+            self._advance(chunk, work, times, opened, chunk.rows)
         results: dict[str, Any] = {}
-        for found in parts:
-            results.update(join_results(found))
+        for each in work:
+            results.update(join_results(each.results))
         return results
 
     def _close_windows(self) -> None:
@@ -183,66 +190,45 @@ class _Task:
             lease=LEASE,
         )
 
-    def _advance(
-        self,
-        chunk: Chunk,
-        parts: list[list[Any]],
-        values: list[Any],
-        times: Array | None,
-        start: int,
-        stop: int,
-    ) -> None:
+    def _advance(self, chunk: Chunk, work: list[_Work], times: Array | None, start: int, stop: int) -> None:
         """The open windows take rows start to stop."""
         self._taken += stop - start
-        for program, window, found, given in zip(self._programs, self._open, parts, values, strict=True):
+        for each, window in zip(work, self._open, strict=True):
 
-            def slide(
-                first: int, last: int, program: Any = program, window: Any = window, given: Any = given
-            ) -> Any:
+            def slide(first: int, last: int, each: _Work = each, window: Any = window) -> Any:
                 stamps = None if times is None else times[first:last]
-                rows = program.cut(given, first, last)
+                rows = each.program.cut(each.values, first, last)
                 if isinstance(window, Group):
                     return window.slide(rows, stamps, last - first)
                 return window.slide(rows, stamps)
 
-            found.append(self._blame.attempt(chunk, start, stop, slide, repeatable=not self._plan.row_by_row))
+            repeatable = not self._plan.row_by_row
+            each.results.append(self._blame.attempt(chunk, start, stop, slide, repeatable=repeatable))
 
-    def _whole(
-        self,
-        chunk: Chunk,
-        parts: list[list[Any]],
-        values: list[Any],
-        times: Array | None,
-        starts: Array,
-        stop: int,
-    ) -> None:
+    def _whole(self, chunk: Chunk, work: list[_Work], times: Array | None, starts: Array, stop: int) -> None:
         """Groups that begin and end in the chunk, from the first of `starts` to `stop`."""
-        for program, policy, found, given in zip(self._programs, self._policies, parts, values, strict=True):
+        for each in work:
 
-            def results(
-                first: int, last: int, program: Any = program, policy: Any = policy, given: Any = given
-            ) -> list[Any]:
+            def results(first: int, last: int, each: _Work = each) -> list[Any]:
                 # of the groups that rows first to last are in, up to the last one
                 inside = starts[(starts < last) & (np.append(starts[1:], stop) > first)]
-                return self._results_of(program, policy, given, times, inside, last)
+                return self._results_of(each, times, inside, last)
 
-            begin = int(starts[0])
-            found += self._blame.attempt(chunk, begin, stop, results)
+            each.results.extend(self._blame.attempt(chunk, int(starts[0]), stop, results))
 
-    def _results_of(
-        self, program: Program, policy: Policy, given: Any, times: Array | None, starts: Array, stop: int
-    ) -> list[Any]:
+    def _results_of(self, work: _Work, times: Array | None, starts: Array, stop: int) -> list[Any]:
+        program, policy, values, _ = work
         if self._plan.row_by_row:
             ends = [*starts[1:].tolist(), stop]
             return [
                 self._in_memory(program, policy).slide(
-                    program.cut(given, start, end), None if times is None else times[start:end]
+                    program.cut(values, start, end), None if times is None else times[start:end]
                 )
                 for start, end in zip(starts.tolist(), ends, strict=True)
             ]
         begin = int(starts[0])
         layout = layout_of(program.monoid)
-        states = layout.lift(layout.elements(program.cut(given, begin, stop)))
+        states = layout.lift(layout.elements(program.cut(values, begin, stop)))
         stamps = None if times is None else times[begin:stop]
         firsts = first_rows(starts - begin, stop - begin, stamps, policy.limits())
         return [layout.lower(folds(layout, states, starts - begin, firsts))]

@@ -7,7 +7,6 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -81,14 +80,6 @@ class Meter:
             {"task": task, "number": number, "peak_memory": memory_figure("VmHWM") or 0, **counts}
         )
 
-    @contextmanager
-    def timed(self) -> Iterator[None]:
-        began = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.add("seconds_in_store", time.perf_counter() - began)
-
 
 def _with_column(batch: pa.RecordBatch, text: str | None) -> pa.RecordBatch:
     """The text goes into the first row, which is read if any is."""
@@ -107,8 +98,11 @@ class MeteredStore(WrapperStore):
         self._meter = meter
 
     def _around(self, call: str, action: Callable[[], T]) -> T:  # noqa: ARG002
-        with self._meter.timed():
+        began = time.perf_counter()
+        try:
             return action()
+        finally:
+            self._meter.add("seconds_in_store", time.perf_counter() - began)
 
     def _put_many(self, items: list[tuple[str, bytes]]) -> None:
         super()._put_many(items)

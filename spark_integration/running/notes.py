@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -48,10 +50,10 @@ def sweep(store: Store, url: str) -> list[str]:
     """Removes the windows of killed tasks of this host from a server; returns their names."""
     swept: list[str] = []
     taken = 0
-    for path in sorted(_directory().glob(f"{PREFIX}-{_host()}-*.json")):
+    for path in sorted(left_by_killed(_directory(), PREFIX)):
         if taken == MOST:
             break
-        name = _abandoned(path, url)
+        name = _noted(path, url)
         if name is None:
             continue
         mine = _new_path()
@@ -77,12 +79,9 @@ def _removed(store: Store, prefix: str) -> list[str]:
     return gone
 
 
-def _abandoned(path: Path, url: str) -> str | None:
-    """What a note names, if it is about this server, and from a process of this user that is gone."""
+def _noted(path: Path, url: str) -> str | None:
+    """The name in a note, if the note is about this server, and from a process of this user."""
     try:
-        _, _, _, pid, start, _ = path.name.split("-")
-        if not surely_dead((this_process()[0], int(pid), int(start))):
-            return None
         status = path.lstat()
         if status.st_uid != os.getuid():
             return None
@@ -97,13 +96,27 @@ def _abandoned(path: Path, url: str) -> str | None:
 
 
 def _new_path() -> Path:
-    _, pid, start = this_process()
-    return _directory() / f"{PREFIX}-{_host()}-{pid}-{start}-{secrets.token_hex(8)}.json"
+    return _directory() / f"{new_name(PREFIX)}.json"
 
 
 def _directory() -> Path:
     return Path(tempfile.gettempdir())
 
 
-def _host() -> str:
+def new_name(prefix: str) -> str:
+    """A new name for a file, which says which process made it, so that a later one can tell if it is gone."""
+    _, pid, start = this_process()
+    return f"{prefix}-{host_digest()}-{pid}-{start}-{secrets.token_hex(8)}"
+
+
+def left_by_killed(directory: Path, prefix: str) -> Iterator[Path]:
+    """The files in a directory whose makers, processes of this host, are gone."""
+    pattern = re.compile(rf"{prefix}-{host_digest()}-(\d+)-(\d+)-.*")
+    for path in directory.glob(f"{prefix}-*"):
+        made = pattern.fullmatch(path.name)
+        if made is not None and surely_dead((this_process()[0], int(made[1]), int(made[2]))):
+            yield path
+
+
+def host_digest() -> str:
     return blake2b(this_process()[0].encode(), digest_size=4).hexdigest()

@@ -16,8 +16,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from pyspark import TaskContext
 
-from mta.durability.owners import surely_dead, this_process
-from spark_integration.running.notes import Note, sweep
+from spark_integration.running.notes import Note, left_by_killed, new_name, sweep
 from stores import StoreError, open_store, store_class
 from stores.names import escape_name
 
@@ -46,7 +45,7 @@ class TaskStorage:
         if base is None:
             self.store = open_store(url, **options)
         else:
-            self._directory = self._root / _directory_name()
+            self._directory = self._root / new_name(PREFIX)
             self.store = open_store(embedded_at(url, self._directory), **options)
         self._name = _task_name()
         self._windows = 0
@@ -103,7 +102,7 @@ def spool_file(directory: Path | None = None) -> Path:
     """A new file in a directory, by default Spark's own; if it is left, it is cleared away as windows are."""
     directory = directory or _local_directory()
     directory.mkdir(parents=True, exist_ok=True)
-    return directory / f"{_directory_name()}.arrow"
+    return directory / f"{new_name(PREFIX)}.arrow"
 
 
 def _local_directory() -> Path:
@@ -123,30 +122,14 @@ def _beside(root: Path) -> list[Path]:
     return [root]
 
 
-def _directory_name() -> str:
-    host, pid, start = this_process()
-    return f"{PREFIX}-{_short(host)}-{pid}-{start}-{secrets.token_hex(4)}"
-
-
-def _short(text: str) -> str:
-    return blake2b(text.encode(), digest_size=4).hexdigest()
-
-
 def clear_leftovers(root: Path) -> None:
     """Removes files that killed workers of this host have left in a directory."""
-    host = this_process()[0]
     with suppress(OSError):
-        for path in root.glob(f"{PREFIX}-{_short(host)}-*"):
-            parts = path.name.split("-")
-            if (
-                parts[3].isdigit()
-                and parts[4].isdigit()
-                and surely_dead((host, int(parts[3]), int(parts[4])))
-            ):
-                if path.is_dir():
-                    shutil.rmtree(path, ignore_errors=True)
-                else:
-                    path.unlink(missing_ok=True)
+        for path in left_by_killed(root, PREFIX):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
 
 def _task_name() -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stores.names import escape_name, stored_key, stored_name
+from stores.names import check_key, escape_name, stored_name, valid_or_none
 
 PAGE = "mta:p:"
 HEAD = "mta:h:"  # the head of a value that takes several documents
@@ -30,7 +30,7 @@ def root(name: str) -> str:
 
 def key_of(document: str) -> str | None:
     """The key of a page's or a head's document, or None if no store can have written the document."""
-    return stored_key(document[PREFIX_LENGTH:])
+    return valid_or_none(document[PREFIX_LENGTH:], check_key)
 
 
 def name_of(document: str) -> str | None:

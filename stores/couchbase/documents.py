@@ -6,20 +6,9 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from couchbase import options
 from couchbase.exceptions import DocumentNotFoundException
 from couchbase.kv_range_scan import PrefixScan
-from couchbase.options import (
-    AppendOptions,
-    ExistsMultiOptions,
-    GetMultiOptions,
-    GetOptions,
-    InsertOptions,
-    RemoveMultiOptions,
-    RemoveOptions,
-    ReplaceOptions,
-    ScanOptions,
-    UpsertMultiOptions,
-)
 
 from stores.couchbase.connection import Connection
 
@@ -36,38 +25,38 @@ class Documents:
     def get(self, key: str) -> tuple[bytes, int] | None:
         """A document and its CAS."""
         try:
-            result = self._collection.get(key, GetOptions(**self._timeout))
+            result = self._collection.get(key, options.GetOptions(**self._timeout))
         except DocumentNotFoundException:
             return None
         return result.value, result.cas
 
     def insert(self, key: str, value: bytes, **settings: Any) -> None:
-        self._note(self._collection.insert(key, value, InsertOptions(**self._writing, **settings)))
+        self._note(self._collection.insert(key, value, options.InsertOptions(**self._writing, **settings)))
 
     def replace(self, key: str, value: bytes, cas: int, **settings: Any) -> None:
-        options = ReplaceOptions(cas=cas, **self._writing, **settings)
-        self._note(self._collection.replace(key, value, options))
+        replacing = options.ReplaceOptions(cas=cas, **self._writing, **settings)
+        self._note(self._collection.replace(key, value, replacing))
 
     def remove(self, key: str, cas: int) -> None:
-        self._note(self._collection.remove(key, RemoveOptions(cas=cas, **self._writing)))
+        self._note(self._collection.remove(key, options.RemoveOptions(cas=cas, **self._writing)))
 
     def append(self, key: str, value: bytes) -> None:
-        self._collection.binary().append(key, value, AppendOptions(**self._writing))
+        self._collection.binary().append(key, value, options.AppendOptions(**self._writing))
 
     def get_multi(self, keys: list[str]) -> Any:
-        return self._collection.get_multi(keys, GetMultiOptions(**self._timeout))
+        return self._collection.get_multi(keys, options.GetMultiOptions(**self._timeout))
 
     def exists_multi(self, keys: list[str]) -> Any:
-        return self._collection.exists_multi(keys, ExistsMultiOptions(**self._timeout))
+        return self._collection.exists_multi(keys, options.ExistsMultiOptions(**self._timeout))
 
     def remove_multi(self, keys: list[str]) -> Any:
-        return self._collection.remove_multi(keys, RemoveMultiOptions(**self._writing))
+        return self._collection.remove_multi(keys, options.RemoveMultiOptions(**self._writing))
 
     def upsert_multi(self, items: dict[str, bytes], **settings: Any) -> Any:
-        return self._collection.upsert_multi(items, UpsertMultiOptions(**self._writing, **settings))
+        return self._collection.upsert_multi(items, options.UpsertMultiOptions(**self._writing, **settings))
 
     def scan(self, prefix: str, **settings: Any) -> Any:
-        return self._collection.scan(PrefixScan(prefix), ScanOptions(ids_only=True, **settings))
+        return self._collection.scan(PrefixScan(prefix), options.ScanOptions(ids_only=True, **settings))
 
     def _note(self, result: Any) -> None:
         self.connection.note([result])

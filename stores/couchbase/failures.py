@@ -5,60 +5,43 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from couchbase.exceptions import (
-    AmbiguousTimeoutException,
-    AuthenticationException,
-    BucketNotFoundException,
-    CouchbaseException,
-    DocumentLockedException,
-    DurabilityImpossibleException,
-    DurabilityInvalidLevelException,
-    DurabilitySyncWriteAmbiguousException,
-    DurabilitySyncWriteInProgressException,
-    InternalServerFailureException,
-    InvalidArgumentException,
-    QuotaLimitedException,
-    RateLimitedException,
-    RequestCanceledException,
-    ServiceUnavailableException,
-    TemporaryFailException,
-    TimeoutException,
-    UnAmbiguousTimeoutException,
-)
+from couchbase import exceptions
+from couchbase.exceptions import CouchbaseException
 
 from stores.errors import StoreConfigError, StoreError, StoreFull, StoreUnavailable
 from stores.patience import Budget
-
-NO_MEMORY = 0x82
-TOO_BIG = 0x03
-NETWORK_CODES = range(1001, 1100)  # errors that have a code and no class of their own
-WRITES = ("put_many", "swap_root")
-REFUSED = (AuthenticationException, BucketNotFoundException)
-MISUSED = (InvalidArgumentException, DurabilityInvalidLevelException)
-TRANSIENT = (
-    AmbiguousTimeoutException,
-    DocumentLockedException,
-    DurabilityImpossibleException,
-    DurabilitySyncWriteAmbiguousException,
-    DurabilitySyncWriteInProgressException,
-    InternalServerFailureException,
-    RateLimitedException,
-    RequestCanceledException,
-    ServiceUnavailableException,
-    TemporaryFailException,
-    TimeoutException,
-    UnAmbiguousTimeoutException,
-)
 
 
 class NoConnection(CouchbaseException):  # type: ignore[misc]
     """No connection could be made; the message says what is wrong with each host."""
 
 
+NO_MEMORY = 0x82
+TOO_BIG = 0x03
+NETWORK_CODES = range(1001, 1100)  # errors that have a code and no class of their own
+WRITES = ("put_many", "swap_root")
+REFUSED = (exceptions.AuthenticationException, exceptions.BucketNotFoundException)
+MISUSED = (exceptions.InvalidArgumentException, exceptions.DurabilityInvalidLevelException)
+TRANSIENT = (
+    exceptions.AmbiguousTimeoutException,
+    exceptions.DocumentLockedException,
+    exceptions.DurabilityImpossibleException,
+    exceptions.DurabilitySyncWriteAmbiguousException,
+    exceptions.DurabilitySyncWriteInProgressException,
+    exceptions.InternalServerFailureException,
+    NoConnection,
+    exceptions.RateLimitedException,
+    exceptions.RequestCanceledException,
+    exceptions.ServiceUnavailableException,
+    exceptions.TemporaryFailException,
+    exceptions.TimeoutException,
+    exceptions.UnAmbiguousTimeoutException,
+)
+
+
 def is_transient(error: CouchbaseException) -> bool:
     """Whether the same call may succeed a little later."""
-    transient = (*TRANSIENT, NoConnection)
-    return isinstance(error, transient) or getattr(error, "error_code", None) in NETWORK_CODES
+    return isinstance(error, TRANSIENT) or getattr(error, "error_code", None) in NETWORK_CODES
 
 
 def too_big(error: CouchbaseException) -> bool:
@@ -85,7 +68,7 @@ class CouchbaseFailures:
             )
         if isinstance(error, MISUSED):
             return StoreConfigError(f"{call}: {self.url}: {reason(error)}")
-        if isinstance(error, QuotaLimitedException):
+        if isinstance(error, exceptions.QuotaLimitedException):
             return StoreFull(f"{call}: {self.url} has used up its quota: {reason(error)}")
         return StoreError(f"{call}: {self.url} replied: {reason(error)}")
 
@@ -96,7 +79,7 @@ class CouchbaseFailures:
                 f"{call}: {url} takes no more data after {spent}: {reason(error)}. "
                 "Raise the bucket's memory quota, or delete windows"
             )
-        if isinstance(error, DurabilityImpossibleException):
+        if isinstance(error, exceptions.DurabilityImpossibleException):
             return StoreUnavailable(
                 f"{call}: {url} has too few data nodes for durability={self.durability} after {spent}: "
                 "bring nodes back, or lower it"
@@ -129,6 +112,6 @@ def _status(error: Exception) -> tuple[int | None, set[str]]:
 
 def _out_of_memory(error: CouchbaseException) -> bool:
     status, retried = _status(error)
-    return isinstance(error, TemporaryFailException) and (
+    return isinstance(error, exceptions.TemporaryFailException) and (
         status == NO_MEMORY or "key_value_temporary_failure" in retried
     )

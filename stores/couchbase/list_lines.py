@@ -23,18 +23,23 @@ def entry_of(document: str) -> str:
     return match[1] if match else document
 
 
-def shard_key_of(document: str) -> str | None:
-    """The part of a document's name that decides in which list it is; None if a prefix is too short."""
+def list_of(document: str) -> str:
+    """The list that a document is in: one for all pages of a window."""
+    shard = zlib.crc32((_window_part(document) or document).encode()) % SHARDS
+    return f"{LIST}{document[4]}:{shard:02x}"
+
+
+def lists_of(prefix: str) -> list[str]:
+    """The lists that may have documents with the prefix."""
+    if _window_part(prefix) is not None:
+        return [list_of(prefix)]
+    return [f"{LIST}{prefix[4]}:{shard:02x}" for shard in range(SHARDS)]
+
+
+def _window_part(document: str) -> str | None:
+    """The start of a page's name that names its window; None for other documents and shorter prefixes."""
     end = document.find("}:")
     return document[:end] if end >= 0 and document.startswith((PAGE, HEAD)) else None
-
-
-def shard_of(group: str) -> int:
-    return zlib.crc32(group.encode()) % SHARDS
-
-
-def list_of(document: str) -> str:
-    return f"{LIST}{document[4]}:{shard_of(shard_key_of(document) or document):02x}"
 
 
 def encode_lines(entries: dict[str, float]) -> bytes:

@@ -11,30 +11,23 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from datetime import timedelta
 
 from couchbase.exceptions import (
     CasMismatchException,
     CouchbaseException,
     DocumentExistsException,
     DocumentNotFoundException,
+    FeatureUnavailableException,
     UnsupportedOperation,
 )
+from couchbase.mutation_state import MutationState
 
 from stores.couchbase.client import CHUNK_KEYS, FIRST_GET_KEYS, Client, chunks
-from stores.couchbase.document_names import LIST
+from stores.couchbase.document_names import PAGE
 from stores.couchbase.documents import Documents
 from stores.couchbase.failures import too_big
-from stores.couchbase.list_lines import (
-    SHARDS,
-    documents_of,
-    encode_lines,
-    entry_of,
-    list_of,
-    parse_lines,
-    shard_key_of,
-    shard_of,
-)
-from stores.couchbase.scans import Scans
+from stores.couchbase.list_lines import documents_of, encode_lines, entry_of, list_of, lists_of, parse_lines
 from stores.errors import StoreError, StoreFull
 from stores.patience import RANDOM, Budget
 
@@ -45,32 +38,67 @@ REMEMBERED = 10_000
 TIDY_EVERY = 8
 TIDY_LINES = 16
 TIDY_SECONDS = 2.0
+SCAN_SECONDS = 75.0
 
 
 class DocumentLists:
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._scans = Scans(client)
 
     def find(self, call: str, prefix: str) -> Iterator[str]:
         """The documents whose names start with `prefix`, which starts with a kind of `document_names`."""
-        if self._scans.available(call, again=True):
-            yield from self._scans.find(call, prefix)
+        if self._has_scans(call, again=True):
+            yield from self._scan(call, prefix)
             return
-        shard_key = shard_key_of(prefix)
-        for shard in range(SHARDS) if shard_key is None else [shard_of(shard_key)]:
+        for name in lists_of(prefix):
             self._client.check_open(call)
-            yield from self._list_shard(call, f"{LIST}{prefix[4]}:{shard:02x}", prefix)
+            yield from self._find_in_list(call, name, prefix)
 
     def add(self, call: str, documents: Iterable[str]) -> None:
         """Adds documents to their lists. To be called before they are written, and again after that."""
-        if self._scans.available(call):
+        if self._has_scans(call):
             return
         wanted = dict.fromkeys(documents)
         appended = self._client.call(call, lambda server: self._append_lines(call, server, wanted))
         for document in appended:
             if RANDOM.random() * TIDY_EVERY < 1:
                 self._tidy(call, document)
+
+    def _has_scans(self, call: str, again: bool = False) -> bool:
+        """Whether the server has scans. With `again`, asks a server that had none: it may be upgraded now."""
+
+        def ask(server: Documents) -> bool:
+            connection = server.connection
+            if connection.scans is None or (again and not connection.scans):
+                scan = server.scan(PAGE)
+                try:
+                    iter(scan)
+                    scan.cancel_scan()
+                    connection.scans = True
+                except FeatureUnavailableException:
+                    connection.scans = False
+                    connection.written.clear()
+            return connection.scans
+
+        return self._client.call(call, ask)
+
+    def _scan(self, call: str, prefix: str) -> Iterator[str]:
+        """The documents with the prefix. A scan that breaks off starts anew, so a document may come twice."""
+        budget, furthest = self._client.patient.budget(), 0
+        while True:
+            server = self._client.call(call, lambda server: server, budget)
+            written = [result for _, result in list(server.connection.written.values())]
+            state = {"consistent_with": MutationState(*written)} if written else {}
+            try:
+                scan = server.scan(prefix, timeout=timedelta(seconds=SCAN_SECONDS), **state)
+                for number, row in enumerate(scan):
+                    yield row.id
+                    self._client.check_open(call)
+                    if number >= furthest:
+                        budget, furthest = self._client.patient.budget(), number + 1
+                return
+            except CouchbaseException as error:
+                self._client.patient.wait(call, error, budget)
 
     def _append_lines(self, call: str, server: Documents, documents: Iterable[str]) -> list[str]:
         listed, now = server.connection.listed, time.time()
@@ -94,7 +122,7 @@ class DocumentLists:
             listed.update(entries)
         return list(new)
 
-    def _list_shard(self, call: str, name: str, prefix: str) -> Iterator[str]:
+    def _find_in_list(self, call: str, name: str, prefix: str) -> Iterator[str]:
         found = self._client.call(call, lambda server: server.get(name))
         if found is None:
             return
@@ -146,17 +174,16 @@ class DocumentLists:
     def _existing(self, call: str, documents: list[str], budget: Budget | None = None) -> dict[str, None]:
         try:
             if self._client.call(call, lambda server: server.connection.exists, budget):
-                return self._exist(call, documents, budget)
+                asked = self._client.each(
+                    call, documents, Documents.exists_multi, absent_ok=True, budget=budget
+                )
+                return {each: None for each in documents if asked[each] is not None and asked[each].exists}
         except StoreError as error:
             if not isinstance(error.__cause__, UnsupportedOperation):
                 raise
             self._client.call(call, _has_no_exists, budget)
         found = self._client.get(call, documents, budget=budget)
         return {document: None for document, value in found.items() if value is not None}
-
-    def _exist(self, call: str, documents: list[str], budget: Budget | None) -> dict[str, None]:
-        asked = self._client.each(call, documents, Documents.exists_multi, absent_ok=True, budget=budget)
-        return {each: None for each in documents if asked[each] is not None and asked[each].exists}
 
 
 def _has_no_exists(server: Documents) -> None:

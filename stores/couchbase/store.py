@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from typing import Any, ClassVar
 
-from stores.base import Store, Token, new_token
+from stores.base import TOKEN_BYTES, Store, Token, data_and_token, new_token
 from stores.couchbase import document_names
 from stores.couchbase.big_values import BigValues
 from stores.couchbase.client import Client
@@ -16,7 +16,6 @@ from stores.errors import Conflict, StoreError
 from stores.names import escape_name
 
 DOCUMENT_BYTES = 20 << 20
-TOKEN_BYTES = 16
 
 
 class CouchbaseStore(Store):
@@ -84,13 +83,12 @@ class CouchbaseStore(Store):
 
     def _read_root(self, name: str) -> tuple[bytes, Token] | None:
         found = self._client.call("read_root", lambda server: server.get(document_names.root(name)))
-        return None if found is None else (found[0][TOKEN_BYTES:], found[0][:TOKEN_BYTES])
+        return data_and_token(None if found is None else found[0])
 
     def _read_roots(self, names: list[str]) -> list[tuple[bytes, Token] | None]:
         documents = [document_names.root(name) for name in names]
         found = self._client.get("read_roots", documents)
-        roots = [found.get(document) for document in documents]
-        return [None if root is None else (root[TOKEN_BYTES:], root[:TOKEN_BYTES]) for root in roots]
+        return [data_and_token(found.get(document)) for document in documents]
 
     def _swap_root(self, name: str, data: bytes, expected_token: Token | None) -> Token:
         """A write whose reply was lost is read back: the token says whether it was done."""

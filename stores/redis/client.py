@@ -79,9 +79,19 @@ class Client:
                 cursor: bytes | None = b"0"
                 while cursor is not None and changes == self.server_changes:
                     self._check_open(call)
-                    cursor, keys = self.call(call, _scan_step(server, cursor, which))
+                    cursor, keys = self._scan_step(call, server, cursor, which)
                     if keys:
                         yield keys
+
+    def _scan_step(
+        self, call: str, server: Server, cursor: bytes, which: Command
+    ) -> tuple[bytes | None, list[bytes]]:
+        """One step of a scan: the cursor of the next step or None, and the keys."""
+        scan = ("SCAN", cursor, *which, "COUNT", SCAN_COUNT)
+        ((following, keys),) = self.call(
+            call, lambda _, budget: without_errors(server.execute([scan], budget))
+        )
+        return (None if following == b"0" else following), keys
 
     def server_changed(self) -> None:
         with self._lock:
@@ -115,16 +125,3 @@ def _reset_after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_reset_after_fork)
-
-
-def _scan_step(
-    server: Server, cursor: bytes, which: Command
-) -> Callable[[Route, Budget], tuple[bytes | None, list[bytes]]]:
-    """An action that makes one step of a scan: the cursor of the next step or None, and the keys."""
-
-    def scan(_: Route, budget: Budget) -> tuple[bytes | None, list[bytes]]:
-        (reply,) = without_errors(server.execute([("SCAN", cursor, *which, "COUNT", SCAN_COUNT)], budget))
-        following, keys = reply
-        return (None if following == b"0" else following), keys
-
-    return scan

@@ -12,7 +12,7 @@ from redis.exceptions import AskError, AuthenticationError, ClusterDownError, Mo
 
 from stores.patience import RANDOM, Budget
 from stores.redis.connection import Check, Command, ConnectionSettings
-from stores.redis.routes import UNREACHABLE, Address, share_of, without_errors
+from stores.redis.routes import UNREACHABLE, Address, Route, share_of, without_errors
 from stores.redis.server import Server
 
 SLOTS = 16384
@@ -22,7 +22,7 @@ UNKNOWN_HOSTS = (None, b"", b"?")
 ASKING: Command = ("ASKING",)
 
 
-class Cluster:
+class Cluster(Route):
     """Sends each command to the owner of its key's slot, and follows redirections."""
 
     one_key_per_command = True

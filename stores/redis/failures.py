@@ -4,28 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import redis
-from redis.exceptions import (
-    AskError,
-    AuthenticationError,
-    AuthorizationError,
-    ClusterCrossSlotError,
-    ClusterDownError,
-    MovedError,
-    NoPermissionError,
-    ReadOnlyError,
-    RedisClusterException,
-    RedisError,
-    ResponseError,
-    TryAgainError,
-)
+from redis import exceptions
 
 from stores.errors import StoreConfigError, StoreError, StoreFull, StoreUnavailable
 from stores.patience import Budget
 from stores.redis.server import NoFreeConnection, TooFewReplicas
 
+REFUSED = (exceptions.AuthenticationError, exceptions.AuthorizationError, exceptions.NoPermissionError)
 # Transient, beside lost connections: the replies of a server that fails over or moves slots.
-TRANSIENT = (ReadOnlyError, AskError, ClusterDownError, MovedError, TryAgainError)
+TRANSIENT = (
+    exceptions.ReadOnlyError,
+    exceptions.AskError,
+    exceptions.ClusterDownError,
+    exceptions.MovedError,
+    exceptions.TryAgainError,
+)
 TRANSIENT_REPLIES = ("NOREPLICAS", "BUSY ", "UNBLOCKED", "WAIT cannot be used with replica")
 
 
@@ -36,32 +29,33 @@ class RedisFailures:
     url: str
     cluster: bool
 
-    errors = (RedisError, RedisClusterException, TooFewReplicas, NoFreeConnection)
+    errors = (exceptions.RedisError, exceptions.RedisClusterException, TooFewReplicas, NoFreeConnection)
 
     def final(self, call: str, error: Exception) -> StoreError | None:
         url, text = self.url, str(error)
         scheme = url.partition("+")[0].partition(":")[0]
-        if isinstance(error, (AuthenticationError, AuthorizationError, NoPermissionError)):
+        if isinstance(error, REFUSED):
             return StoreConfigError(f"{call}: {url} refuses this user or password: {text}")
         if "CERTIFICATE_VERIFY_FAILED" in text:
             return StoreConfigError(
                 f"{call}: {url} has a certificate that is not trusted: {text}; see ssl_ca_certs"
             )
-        if isinstance(error, redis.OutOfMemoryError) or "OOM command" in text:  # from a script
+        if isinstance(error, exceptions.OutOfMemoryError) or "OOM command" in text:  # from a script
             return StoreFull(f"{call}: {url} is out of memory: raise maxmemory, or delete windows")
         if "MISCONF" in text:
             return StoreFull(f"{call}: {url} cannot write to its disk: make room there")
-        if isinstance(error, (AskError, ClusterCrossSlotError)) and not self.cluster:
+        if isinstance(error, (exceptions.AskError, exceptions.ClusterCrossSlotError)) and not self.cluster:
             return StoreConfigError(f"{call}: {url} is a node of a cluster: open it as {scheme}+cluster://")
         if "cluster support disabled" in text:
             return StoreConfigError(f"{call}: {url} is not a cluster: open it as {scheme}://")
-        if isinstance(error, ResponseError) and not _is_transient(error):
+        transient = isinstance(error, TRANSIENT) or text.startswith(TRANSIENT_REPLIES)
+        if isinstance(error, exceptions.ResponseError) and not transient:
             return StoreError(f"{call}: {url} replied: {text}")
         return None
 
     def gave_up(self, call: str, error: Exception, budget: Budget) -> StoreError:
         url, spent, text = self.url, budget.spent(), str(error).rstrip(".")
-        if isinstance(error, ReadOnlyError):
+        if isinstance(error, exceptions.ReadOnlyError):
             return StoreFull(f"{call}: {url} is read-only after {spent}: connect to the primary")
         if isinstance(error, NoFreeConnection):
             return StoreUnavailable(
@@ -76,7 +70,3 @@ class RedisFailures:
             f"{call}: {url} did not answer after {spent}: {text}. "
             "Check that the server runs and can be reached; patience gives it more time"
         )
-
-
-def _is_transient(error: ResponseError) -> bool:
-    return isinstance(error, TRANSIENT) or str(error).startswith(TRANSIENT_REPLIES)

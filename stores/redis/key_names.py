@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from zlib import crc32
 
-from stores.names import escape_name, stored_key, stored_name
+from stores.names import check_key, escape_name, stored_name, valid_or_none
 
 PAGE = b"mta:page:"
 ROOT = b"mta:root:{"
@@ -34,7 +34,7 @@ class KeyNames:
 
     def key_of_page(self, page: bytes) -> str | None:
         """The key of a page's name, or None if no store with this `spread` gives a page that name."""
-        key = stored_key(page[len(self._prefix) + self._tag_length :])
+        key = valid_or_none(page[len(self._prefix) + self._tag_length :], check_key)
         return key if key is not None and self.page(key) == page else None
 
     def page_pattern(self, prefix: str) -> bytes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import redis
 from redis.exceptions import ResponseError
@@ -19,35 +20,39 @@ LEAST_SHARE_SECONDS = 1.0
 UNREACHABLE = (redis.ConnectionError, redis.TimeoutError)
 
 
-class Route(Protocol):
+class Route(ABC):
     """Sends each command to the server that has its key: its second word, or the fourth word of EVAL."""
 
-    one_key_per_command: bool
+    one_key_per_command = False
 
+    @abstractmethod
     def execute(
         self, commands: Sequence[Command], budget: Budget, *, replicas: int = 0, check: Check = None
     ) -> list[Any]:
         """The replies; raises the first error among them."""
 
+    @abstractmethod
     def servers(self, budget: Budget) -> list[Server]:
         """The servers that together have all keys."""
 
-    def slot_layout(self, budget: Budget) -> tuple[str, ...]:
+    def slot_layout(self, budget: Budget) -> tuple[str, ...]:  # noqa: ARG002
         """Which server has which slots, as texts to compare."""
+        return ()
 
     def check_servers(self, budget: Budget) -> None:
         """Asks whether the servers that were connected to are still the same ones."""
+        for server in self.servers(budget):
+            server.execute((), budget)
 
-    def servers_may_have_changed(self) -> None:
+    def servers_may_have_changed(self) -> None:  # noqa: B027
         """To be called after a transient error: other servers may be in charge by now."""
 
+    @abstractmethod
     def close(self) -> None: ...
 
 
-class OneServer:
+class OneServer(Route):
     """A server whose address does not change."""
-
-    one_key_per_command = False
 
     def __init__(self, address: Address, settings: ConnectionSettings) -> None:
         self._server = Server(*address, settings)
@@ -60,16 +65,6 @@ class OneServer:
 
     def servers(self, budget: Budget) -> list[Server]:  # noqa: ARG002
         return [self._server]
-
-    def slot_layout(self, budget: Budget) -> tuple[str, ...]:  # noqa: ARG002
-        return ()
-
-    def check_servers(self, budget: Budget) -> None:
-        (server,) = self.servers(budget)
-        server.execute((), budget)
-
-    def servers_may_have_changed(self) -> None:
-        pass
 
     def close(self) -> None:
         self._server.close()

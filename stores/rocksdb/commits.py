@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from stores.errors import StoreError
 from stores.os_errors import ignoring, is_os_error
-from stores.rocksdb.layout import COMMITS, ROOT, scan
+from stores.rocksdb.engine import COMMITS, ROOT, scan
 
 _CONTENT = re.compile(rb"commits (\d{20}) checksum ([0-9a-f]{8})\n")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,7 @@ from stores.errors import StoreError
 from stores.os_errors import ignoring
 from stores.rocksdb.commits import Change, CommitRecord
 from stores.rocksdb.directory import LOCK, file_id, open_directory
-from stores.rocksdb.engine_errors import is_engine_error
-from stores.rocksdb.layout import COMMITS, PAGE, scan
+from stores.rocksdb.engine import COMMITS, PAGE, is_engine_error, scan
 
 #: Pages go through the log while there are at most this many bytes of pages between two swaps. The log costs
 #: more than the rest of a write, but without it a swap has to flush the pages that were put before.
@@ -156,36 +156,27 @@ class Database:
 
     def _free_disk(self) -> None:
         """Frees the disk space of dead pages, as far as that takes no more than about a second."""
-        if self._property("live-sst-files-size") <= QUICK_BYTES or not self._has_pages():
+        small = self._property("live-sst-files-size") <= QUICK_BYTES
+        if small or not any(True for _ in scan(self.rocks, PAGE, PAGE)):
             self.rocks.compact_range(None, None)  # merges keys only, and deletes files without live pages
             dead, stored = self._dead_bytes(), self._stored_bytes()
             if dead * 8 > stored and stored - dead <= QUICK_BYTES:
                 self._set_moving(True, "1.0")
                 self.rocks.compact_range(None, None, _all_files())
 
-    def _has_pages(self) -> bool:
-        return any(True for _ in scan(self.rocks, PAGE, PAGE))
-
     def close(self) -> None:
         """Closes the database. A second call completes one that was interrupted."""
         try:
             if self._deleted:
-                with ignoring(_is_closing_error):  # `rocks.close` raises if the directory is broken
+                # `rocks.close` raises if the directory is broken
+                with suppress(rocksdict.DbClosedError), ignoring(is_engine_error):
                     self._free_disk()
         finally:
             try:
-                with ignoring(_is_closed_error):
+                with suppress(rocksdict.DbClosedError):
                     self.rocks.close()
             finally:
                 self._commits_file.close()
-
-
-def _is_closed_error(error: Exception) -> bool:
-    return isinstance(error, rocksdict.DbClosedError)
-
-
-def _is_closing_error(error: Exception) -> bool:
-    return is_engine_error(error) or _is_closed_error(error)
 
 
 def _unlogged() -> Any:

@@ -20,9 +20,7 @@ import rocksdict
 from stores.errors import StoreConfigError, StoreError
 from stores.os_errors import ignoring, is_os_error
 from stores.rocksdb.commits import CommitRecord, CommitsFile, damaged, digest_of_roots, read_commits_file
-from stores.rocksdb.engine_errors import is_engine_error
-from stores.rocksdb.engine_options import engine_options
-from stores.rocksdb.layout import COMMITS
+from stores.rocksdb.engine import COMMITS, engine_options, is_engine_error
 
 #: If a directory has one of these files, it has a database. A first opening that died made none of them.
 _OF_A_DATABASE = re.compile(rf"CURRENT|{CommitsFile.NAME}|\d+\.(sst|blob|log)")
@@ -32,7 +30,6 @@ _OF_A_DATABASE = re.compile(rf"CURRENT|{CommitsFile.NAME}|\d+\.(sst|blob|log)")
 BLOCK = 1 << 15
 HEADER = struct.Struct("<IHB")
 RECYCLED_KINDS = {5, 6, 7, 8, 11}
-
 
 #: The file that the engine locks, for as long as it has the directory open.
 LOCK = "LOCK"

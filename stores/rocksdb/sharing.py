@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from stores.rocksdb.database import Database
 from stores.rocksdb.directory import file_id
-from stores.rocksdb.engine_errors import is_directory_error
+from stores.rocksdb.engine import is_directory_error
 
 
 class Forked(Exception):
@@ -31,7 +31,8 @@ def acquire(
             if not database.users.isdisjoint(users):
                 break
         else:
-            database = _found(directory) or _opened(directory, create, direct)
+            database = _found(directory) or Database(directory, create, direct)
+            _databases[database] = None
         database.users.update(users)
         return database
 
@@ -48,12 +49,6 @@ def _found(directory: str) -> Database | None:
                 return each
             _close(each)  # its last user was interrupted before it did so
     return None
-
-
-def _opened(directory: str, create: bool, direct: bool) -> Database:
-    database = Database(directory, create, direct)
-    _databases[database] = None
-    return database
 
 
 def release(*users: object) -> None:

@@ -12,20 +12,18 @@ from urllib.parse import quote, unquote
 
 import rocksdict
 
-from stores.base import Store, Token, new_token
+from stores.base import TOKEN_BYTES, Store, Token, data_and_token, new_token
 from stores.errors import Conflict, StoreConfigError, StoreError, StoreFull, StoreUnavailable
 from stores.names import check_key, check_name, page_key, valid_or_none
 from stores.patience import Budget, Patience, Patient
 from stores.rocksdb.database import Database
 from stores.rocksdb.directory import InUse
-from stores.rocksdb.engine_errors import is_directory_error
-from stores.rocksdb.layout import PAGE, ROOT, scan
+from stores.rocksdb.engine import PAGE, ROOT, is_directory_error, scan
 from stores.rocksdb.sharing import Forked, acquire, release
 from stores.urls import parse_bool, parse_number, split_url, within
 
 T = TypeVar("T")
 
-TOKEN_BYTES = 16
 BATCH_BYTES = 2 << 20
 LIST_CHUNK = 1000
 
@@ -127,11 +125,11 @@ class RocksDBStore(Store):
     # Roots
 
     def _read_root(self, name: str) -> tuple[bytes, Token] | None:
-        return _data_and_token(self._call("read_root", lambda database: database.rocks.get(_root(name))))
+        return data_and_token(self._call("read_root", lambda database: database.rocks.get(_root(name))))
 
     def _read_roots(self, names: list[str]) -> list[tuple[bytes, Token] | None]:
         keys = [_root(name) for name in names]
-        return list(map(_data_and_token, self._call("read_roots", lambda database: database.rocks.get(keys))))
+        return list(map(data_and_token, self._call("read_roots", lambda database: database.rocks.get(keys))))
 
     def _swap_root(self, name: str, data: bytes, expected_token: Token | None) -> Token:
         token = new_token()
@@ -147,17 +145,13 @@ class RocksDBStore(Store):
         return token
 
     def _delete_root(self, name: str, expected_token: Token) -> None:
-        def delete(database: Database) -> None:
-            with database.swapping:
-                stored = database.rocks.get(_root(name))
-                if _token(stored) not in (None, expected_token):
-                    raise Conflict(name)
-                if stored is not None:
-                    database.commit([(_root(name), stored, None)])
-
-        self._call("delete_root", delete)
+        if self._delete("delete_root", {name: expected_token}):
+            raise Conflict(name)
 
     def _delete_roots(self, expected_tokens: dict[str, Token]) -> list[str]:
+        return self._delete("delete_roots", expected_tokens)
+
+    def _delete(self, call: str, expected_tokens: dict[str, Token]) -> list[str]:
         def delete(database: Database) -> list[str]:
             with database.swapping:
                 stored = {name: database.rocks.get(_root(name)) for name in expected_tokens}
@@ -168,7 +162,7 @@ class RocksDBStore(Store):
                 database.commit([(_root(name), root, None) for name, root in there.items()])
                 return kept
 
-        return self._call("delete_roots", delete)
+        return self._call(call, delete)
 
     def _list_roots(self, prefix: str) -> Iterator[str]:
         return self._scan("list_roots", ROOT, prefix, check_name)
@@ -235,10 +229,6 @@ def _page(key: str) -> bytes:
 
 def _root(name: str) -> bytes:
     return ROOT + name.encode()
-
-
-def _data_and_token(stored: bytes | None) -> tuple[bytes, Token] | None:
-    return None if stored is None else (stored[TOKEN_BYTES:], stored[:TOKEN_BYTES])
 
 
 def _token(stored: bytes | None) -> bytes | None:

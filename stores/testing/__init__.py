@@ -9,14 +9,11 @@ class TestMyStore(StoreContract):
 
 import pytest
 
-# before the parts are imported, so that their assertions show the values
-for _part in ("fixtures", "pages", "listing", "roots", "threads", "life"):
-    pytest.register_assert_rewrite(f"stores.testing.{_part}")
+pytest.register_assert_rewrite("stores.testing.contract")  # before it is imported
 
-from stores.counting import CountingStore  # noqa: E402
-from stores.testing.contract import StoreContract  # noqa: E402
+from stores.testing.contract import ODD_IDS, ODD_NAMES, StoreContract  # noqa: E402
 from stores.testing.faults import FaultyStore, LateStore, WriteOnceStore  # noqa: E402
-from stores.testing.fixtures import ODD_IDS, ODD_NAMES  # noqa: E402
+from stores.wrapper import CountingStore  # noqa: E402
 from stores.wrapper import LatencyStore as SlowStore  # noqa: E402
 
 __all__ = [

@@ -190,7 +190,7 @@ def of_the_dead(directory: Path, text: str) -> Path:
     """A note of a process that is gone."""
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    path = directory / f"{notes.PREFIX}-{notes._host()}-{ended.pid}-1-00.json"
+    path = directory / f"{notes.PREFIX}-{notes.host_digest()}-{ended.pid}-1-00.json"
     path.write_text(text)
     return path
 

@@ -21,7 +21,8 @@ from mta import monoids, policies
 from mta.durability.operations import collect
 from mta.durability.owners import this_process
 from spark_integration import Metrics, rolling
-from spark_integration.running.storage import PREFIX, TaskStorage, _short
+from spark_integration.running.notes import host_digest
+from spark_integration.running.storage import PREFIX, TaskStorage
 from stores import open_store
 
 if TYPE_CHECKING:
@@ -311,11 +312,11 @@ def test_leftovers_of_killed_workers(tmp_path: Path) -> None:
     """A task removes what processes that are gone have left, and nothing else."""
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    host, pid, start = this_process()
-    gone = tmp_path / f"{PREFIX}-{_short(host)}-{ended.pid}-1-00"
-    alive = tmp_path / f"{PREFIX}-{_short(host)}-{pid}-{start}-00"
+    _, pid, start = this_process()
+    gone = tmp_path / f"{PREFIX}-{host_digest()}-{ended.pid}-1-00"
+    alive = tmp_path / f"{PREFIX}-{host_digest()}-{pid}-{start}-00"
     elsewhere = tmp_path / f"{PREFIX}-00000000-{ended.pid}-1-00"
-    rows = tmp_path / f"{PREFIX}-{_short(host)}-{ended.pid}-1-01.arrow"
+    rows = tmp_path / f"{PREFIX}-{host_digest()}-{ended.pid}-1-01.arrow"
     for directory in (gone, alive, elsewhere):
         (directory / "inner").mkdir(parents=True)
     rows.touch()

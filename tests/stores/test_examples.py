@@ -17,7 +17,7 @@ SHOWN = [
     ("stores.names", "page_prefix"),
     ("stores.wrapper", "WrapperStore"),
     ("stores.wrapper", "LatencyStore"),
-    ("stores.counting", "CountingStore"),
+    ("stores.wrapper", "CountingStore"),
     ("stores.memory", "MemoryStore"),
     ("stores.rocksdb.store", "RocksDBStore"),
     ("stores.redis.store", "RedisStore"),

@@ -22,8 +22,7 @@ from mta.lab.experiments.paper.contenders import (
     window_of,
 )
 from mta.lab.turns import pushes_of
-from stores import Store, open_store
-from stores.counting import CountingStore
+from stores import CountingStore, Store, open_store
 
 #: Window sizes, and how many pushes are counted at most where each combines about as often as the others.
 SIZES, PUSHES = tuple(1 << k for k in range(6, 17, 2)), 1 << 13

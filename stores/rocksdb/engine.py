@@ -1,8 +1,48 @@
-"""The options of the engine."""
+"""What this store uses of the engine: kinds of keys, scans, options, and how its errors are known."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from typing import Any
+
 import rocksdict
+
+from stores.os_errors import is_os_error
+
+#: The first byte of a key says what is stored under it.
+PAGE = b"p"
+ROOT = b"r"
+COMMITS = b"s"
+
+#: How errors of the engine begin, and how errors of the system end that its Python package passes on.
+_STATUS = re.compile(
+    r"(NotFound|Corruption|Not implemented|Invalid argument|IO error|Merge in progress|Result incomplete|"
+    r"Shutdown in progress|Operation timed out|Operation aborted|Resource busy|Operation expired|"
+    r"Operation failed\. Try again\.|Compaction too large|Column family dropped)(: |$)|"
+    r".*\(os error \d+\)$",
+    re.DOTALL,
+)
+
+
+def is_engine_error(error: Exception) -> bool:
+    """Whether RocksDB raised the error: its Python package raises plain `Exception`."""
+    return type(error) is Exception and _STATUS.match(str(error)) is not None
+
+
+def is_directory_error(error: Exception) -> bool:
+    """Whether the engine or the operating system raised the error."""
+    return is_engine_error(error) or is_os_error(error)
+
+
+def scan(rocks: Any, prefix: bytes, start: bytes) -> Iterator[Any]:
+    """The entries with a prefix, from the key `start` on. Yields the engine's iterator at each of them."""
+    entry = rocks.iter()
+    entry.seek(start)
+    while entry.valid() and entry.key().startswith(prefix):
+        yield entry
+        entry.next()
+    entry.status()  # raises if the iterator ended because of damage
 
 
 def engine_options(direct: bool = False) -> rocksdict.Options:
