@@ -93,6 +93,9 @@ class ValueMonoid(Monoid):
     Parameters: the name of the field, or none. Raises TypeError for more names.
     """
 
+    #: the options of the constructor that the fingerprint names
+    options: tuple[str, ...] = ()
+
     def __init__(self, *fields: str) -> None:
         if len(fields) > 1 or not all(isinstance(field, str) for field in fields):
             raise TypeError(f"{type(self).__name__} takes one field name or none, got {fields!r}")
@@ -109,4 +112,17 @@ class ValueMonoid(Monoid):
         return self.lift_row(self.row(value))
 
     def lift_row(self, row: Row) -> State:
+        return row
+
+    def fingerprint(self) -> str:
+        options = (f"{name}={getattr(self, name)}" for name in self.options)
+        return f"{type(self).__name__}({', '.join([*map(repr, self.fields), *options])})"
+
+
+class HashedMonoid(ValueMonoid):
+    """A monoid that hashes its elements: str, bytes, numbers or tuples of them."""
+
+    def check_row(self, row: Row) -> Row:
+        row = super().check_row(row)
+        canonical(row, self)
         return row
