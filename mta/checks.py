@@ -62,35 +62,19 @@ def check_page_size(monoid: Monoid, page_size: object) -> int:
 
 def check_kept(retain: object, lease: object, buffered: Any, cached: Any, refill_below: Any) -> Bounds:
     """The options of a window with a store. Raises TypeError or ValueError; returns the bounds on memory."""
-    _check_retain(retain)
-    _check_lease(lease)
-    return _checked_bounds(buffered, cached, refill_below)
-
-
-def _check_retain(retain: object) -> None:
     if not is_whole(retain):
         raise TypeError(f"retain is a whole number of checkpoints that stay readable, got {retain!r}")
     if retain < 1:
         raise ValueError(f"retain is at least 1, since the last checkpoint stays readable, got {retain}")
-
-
-def _check_lease(lease: object) -> None:
-    if lease is None:
-        return
-    if not is_number(lease):
+    if lease is not None and not is_number(lease):
         raise TypeError(f"lease is a number of seconds or None, got {lease!r}")
-    if not 0 < lease < MAX_TIME:
+    if lease is not None and not 0 < lease < MAX_TIME:
         raise ValueError(f"lease is a finite number of seconds above 0, got {lease!r}")
-
-
-def _checked_bounds(buffered: Any, cached: Any, refill_below: Any) -> Bounds:
     given = {"buffered": buffered, "cached": cached, "refill_below": refill_below}
     for name, value in given.items():
-        if value is None:
-            continue
-        if not is_whole(value):
+        if value is not None and not is_whole(value):
             raise TypeError(f"{name} is a whole number of elements or None, got {value!r}")
-        if not 0 <= value <= MOST_BOUNDED:
+        if value is not None and not 0 <= value <= MOST_BOUNDED:
             raise ValueError(f"{name} is a number of elements from 0 to {MOST_BOUNDED:,}, got {value:,}")
     if refill_below is not None and (cached is None or not 1 <= refill_below <= cached):
         raise ValueError(
@@ -244,9 +228,6 @@ def _row_time(row: int, time: object) -> Time:
         return check_time(time)
     except (TypeError, ValueError) as error:
         raise type(error)(f"row {row}: {error}") from None
-
-
-# -- options of windows by time ---------------------------------------------------------------------------
 
 
 def check_flag(name: str, value: object) -> bool:
