@@ -11,6 +11,7 @@ from mta.errors import EmptyWindowError, MissingTime, OutOfOrderError
 from mta.inputs import as_array
 from mta.kinds import Array, Time
 from mta.monoids.base import ColumnarMonoid, Monoid, column_of
+from mta.monoids.columns import row_by_row
 from mta.monoids.ufuncs import quiet
 from mta.options import is_number, is_whole, whole_number
 from mta.paging.bounds import Bounds
@@ -206,14 +207,14 @@ def check_times(times: Any, count: int) -> Array:
         raise ValueError(f"times must have one entry a row: {count} rows, times of shape {column.shape}")
     kind = column.dtype.kind
     if kind in "mM" and count:
-        _row_time(0, column[0])
+        row_by_row(check_time, column[:1])
     if kind in "iu" and column.dtype != np.uint64:
         column = column.astype(np.int64, copy=False)
     elif kind == "f":
         with quiet():  # a long float may be beyond the range of a float
             column = column.astype(np.float64, copy=False)
     else:
-        column = column_of([_row_time(row, time) for row, time in enumerate(column.tolist())])
+        column = column_of(row_by_row(check_time, column.tolist()))
     if kind == "f" and not (np.abs(column) < 2.0**63).all():
         row = int((~(np.abs(column) < 2.0**63)).argmax())
         raise ValueError(f"row {row}: a time is finite and fits in 64 bits, got {column[row]}")
@@ -221,13 +222,6 @@ def check_times(times: Any, count: int) -> Array:
         row = int(column.argmin())
         raise ValueError(f"row {row}: a time is finite and fits in 64 bits, got {column[row]}")
     return column
-
-
-def _row_time(row: int, time: object) -> Time:
-    try:
-        return check_time(time)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"row {row}: {error}") from None
 
 
 def check_flag(name: str, value: object) -> bool:

@@ -251,18 +251,19 @@ class ColumnarMonoid(Monoid):
 
     def columns_of(self, states: Sequence[State]) -> Columns:
         """Columns of plain states. None of the states may be the identity."""
-        if self.width == 1:
-            return (column_of(states),)
-        parts = zip(*states, strict=True) if states else ((),) * self.width
-        return tuple(column_of(part) for part in parts)
+        return _columns_of(states, self.width)
 
 
 def row_columns(monoid: ColumnarMonoid, rows: Sequence[Row]) -> Columns:
     """The input columns of rows that were checked one by one."""
-    if monoid.arity == 1:
-        return (column_of(rows),)
-    parts = zip(*rows, strict=True) if rows else ((),) * monoid.arity
-    return tuple(column_of(part) for part in parts)
+    return _columns_of(rows, monoid.arity)
+
+
+def _columns_of(entries: Sequence[Value], count: int) -> Columns:
+    """One column of the entries, or `count` columns of the parts of tuples."""
+    if count == 1:
+        return (column_of(entries),)
+    return tuple(map(column_of, zip(*entries, strict=True) if entries else ((),) * count))
 
 
 def all_required(mapping: Value, fields: Sequence[str], monoid: object) -> tuple[Value, ...]:

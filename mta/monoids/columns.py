@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -155,12 +155,18 @@ def numeric_column(column: Value, monoid: object) -> Array:
     if array.ndim != 1:
         raise TypeError(f"{monoid!r} takes one column of numbers, got an array of shape {array.shape}")
     refuse_time_types(array, monoid)
-    for row, value in enumerate(array.tolist()):
+    return column_of(row_by_row(lambda value: number(value, monoid), array.tolist()))
+
+
+def row_by_row(change: Callable[[Value], Value], values: Iterable[Value]) -> list[Value]:
+    """`change` of each value. An error of TypeError, ValueError or OverflowError names the row."""
+    changed = []
+    for row, value in enumerate(values):
         try:
-            number(value, monoid)
+            changed.append(change(value))
         except (TypeError, ValueError, OverflowError) as error:
             raise type(error)(f"row {row}: {error}") from None
-    return column_of([number(value, monoid) for value in array.tolist()])
+    return changed
 
 
 def check_numbers(columns: Columns, monoid: object) -> None:

@@ -78,14 +78,9 @@ def comparable(dtype: np.dtype[Any], moment: Any, side: Side) -> Any:
     if dtype.kind == "i" and not isinstance(moment, int):
         moment = -_WORD if moment < -_WORD else _WORD if moment > _WORD else moment
         moment = math.floor(moment) if side == "right" else math.ceil(moment)
-    if dtype.kind == "i":
-        return _within_word(moment)
-    if dtype.kind == "f" and isinstance(moment, int):
-        real = _real(moment)
-        if side == "right" and real > moment:
-            return math.nextafter(real, -math.inf)
-        return math.nextafter(real, math.inf) if side == "left" and real < moment else real
-    return moment
+    if dtype.kind == "i":  # all whole times are on the same side of a moment and of the nearest of 64 bits
+        return max(-_WORD, min(moment, _WORD - 1))
+    return _rounded(moment, side) if dtype.kind == "f" and isinstance(moment, int) else moment
 
 
 def comparable_column(times: Array, moments: Array, side: Side) -> Array:
@@ -111,10 +106,15 @@ def _exact(time: float, span: float, side: Side) -> float:
     found = Fraction(time) - Fraction(span)
     if not -_GAPS < found < _GAPS:
         return math.floor(found) if side == "right" else math.ceil(found)
-    real = float(found)
-    if side == "right" and real > found:
+    return _rounded(found, side)
+
+
+def _rounded(number: int | Fraction, side: Side) -> float:
+    """The float at the same position among floats as a number."""
+    real = _real(number)
+    if side == "right" and real > number:
         return math.nextafter(real, -math.inf)
-    return math.nextafter(real, math.inf) if side == "left" and real < found else real
+    return math.nextafter(real, math.inf) if side == "left" and real < number else real
 
 
 def _fractional(times: Array, span: float, side: Side, largest: float) -> Array:
@@ -142,14 +142,7 @@ def _minus(times: Array, span: int) -> Array:
     return times
 
 
-def _within_word(moment: int) -> int:
-    """The moment, or the nearest number of 64 bits: all whole times are on the same side of both."""
-    if moment < -_WORD:
-        return -_WORD
-    return _WORD - 1 if moment >= _WORD else moment
-
-
-def _real(number: float) -> float:
+def _real(number: float | Fraction) -> float:
     try:
         return float(number)
     except OverflowError:
