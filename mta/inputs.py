@@ -14,7 +14,7 @@ import numpy as np
 
 from mta.kinds import Array, Columns, Row, Value
 from mta.monoids.base import ColumnarMonoid, Monoid, column_of, row_columns
-from mta.monoids.columns import number, row_by_row
+from mta.monoids.columns import number, refuse_time_types, row_by_row
 from mta.monoids.runs import LongestIncreasingRun
 from mta.monoids.values import ValueMonoid
 
@@ -81,10 +81,7 @@ def _listed(monoid: Monoid, column: Value) -> list[Value]:
     _refuse_no_column(monoid, column)
     _refuse_missing(column)
     if getattr(getattr(column, "dtype", None), "kind", "") in ("m", "M"):
-        raise TypeError(
-            f"{monoid!r} got values of type {column.dtype}; make them whole numbers first: "
-            "values.astype('int64')"
-        )
+        refuse_time_types(column, monoid)
     for method in ("tolist", "to_pylist", "to_list"):
         if hasattr(column, method):
             return list(getattr(column, method)())

@@ -11,18 +11,7 @@ from mta.monoids.columns import alike, column_of, joined, number, numeric_column
 from mta.numbers.wide import as_objects, is_wide, plain_list
 from mta.owned import own
 
-__all__ = [
-    "LOST",
-    "Array",
-    "ColumnarMonoid",
-    "Columns",
-    "Monoid",
-    "alike",
-    "column_of",
-    "joined",
-    "required",
-    "row_columns",
-]
+__all__ = ["LOST", "Array", "ColumnarMonoid", "Columns", "Monoid", "alike", "column_of", "joined"]
 
 #: `Monoid.without` returns it where a state does not determine its rest.
 LOST: State = type("Lost", (), {"__repr__": lambda _: "LOST", "__slots__": ()})()

@@ -21,10 +21,7 @@ def scan(combine: Callable[[Columns, Columns], Columns], states: Columns) -> Col
     odds = tuple(column[1 : 2 * half : 2] for column in states)
     pairs = scan(combine, combine(evens, odds))
     rest = (length + 1) // 2 - 1
-    between = combine(
-        tuple(column[:rest] for column in pairs),
-        tuple(column[2::2] for column in states),
-    )
+    between = combine(tuple(column[:rest] for column in pairs), tuple(column[2::2] for column in states))
     return tuple(
         _interleave(column, pair, gap) for column, pair, gap in zip(states, pairs, between, strict=True)
     )

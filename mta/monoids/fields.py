@@ -156,11 +156,7 @@ class ColumnFields(Fields, ColumnarMonoid):
             if not isinstance(monoid, Count)
         )
 
-    def row(self, value: Value) -> Row:
-        return ColumnarMonoid.row(self, value)
-
-    def lift(self, value: Value) -> State:
-        return self.lift_row(self.row(value))
+    row, lift = ColumnarMonoid.row, ColumnarMonoid.lift
 
     def check_row(self, row: Row) -> Row:
         if self._counts_only:
