@@ -258,6 +258,9 @@ class _FieldPolicy(Policy):
                 f"put the monoid into Fields({field}=...)"
             )
 
+    def _of_field(self, predicate: Predicate) -> Predicate:
+        return predicate if self.field is None else _OfField(self.field, predicate)
+
     def fingerprint(self) -> str:
         return f"{type(self).__name__}({'' if self.field is None else repr(self.field)})"
 
@@ -271,10 +274,6 @@ class _OfField:
 
     def __call__(self, total: State, old: State) -> bool:
         return self.predicate(total[self.field], old[self.field])
-
-
-def _of_field(field: str | None, predicate: Predicate) -> Predicate:
-    return predicate if field is None else _OfField(field, predicate)
 
 
 @dataclass(frozen=True)
@@ -352,7 +351,7 @@ class OlderThanMaximum(_FieldPolicy):
     """
 
     def limits(self) -> Limits:
-        return Limits(predicates=(_of_field(self.field, _before_maximum),), in_columns=True)
+        return Limits(predicates=(self._of_field(_before_maximum),), in_columns=True)
 
 
 class OlderThanLongestRun(_FieldPolicy):
@@ -371,7 +370,7 @@ class OlderThanLongestRun(_FieldPolicy):
     """
 
     def limits(self) -> Limits:
-        return Limits(predicates=(_of_field(self.field, LongestIncreasingRun.starts_after),))
+        return Limits(predicates=(self._of_field(LongestIncreasingRun.starts_after),))
 
     def check(self, monoid: Monoid) -> None:
         super().check(monoid)

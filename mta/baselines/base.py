@@ -324,8 +324,7 @@ class Baseline(ABC):
                 states.append(state if lift is None else lift(state))
             except (TypeError, ValueError, OverflowError) as error:
                 raise type(error)(f"row {number}: {error}") from error
-        stamps = self._batch_times(times, len(states))
-        return zip(states, stamps, strict=True)
+        return zip(states, self._batch_times(times, len(states)), strict=True)
 
     def _batch_times(self, times: Value, length: int) -> Sequence[Time]:
         if times is None:

@@ -241,10 +241,7 @@ class ReactiveAggregator(Baseline):
     def _insert(self, state: State) -> None:
         capacity = self.fat.capacity
         if self._span == capacity:
-            if 4 * len(self) <= 3 * capacity:
-                self._rebuild(capacity)
-            else:
-                self._rebuild(2 * capacity)
+            self._rebuild(capacity if 4 * len(self) <= 3 * capacity else 2 * capacity)
         slot = self._slot(self._span)
         self._changes[slot] = state
         self._handles[slot] = self._next_handle

@@ -204,19 +204,14 @@ class ColumnarMonoid(Monoid):
 
     def fold_columns(self, states: Columns) -> Columns:
         """The aggregate of one entry or more, by halving, as columns of length one."""
-        length = len(states[0])
-        while length > 1:
-            half = length // 2
-            paired = self.combine_columns(
-                tuple(column[0 : 2 * half : 2] for column in states),
-                tuple(column[1 : 2 * half : 2] for column in states),
-            )
+        while (length := len(states[0])) > 1:
+            evens = tuple(column[0 : length - 1 : 2] for column in states)
+            odds = tuple(column[1::2] for column in states)
+            paired = self.combine_columns(evens, odds)
             if length % 2:
                 last = tuple(column[-1:] for column in states)
-                states = tuple(joined(pair) for pair in zip(paired, last, strict=True))
-            else:
-                states = paired
-            length = len(states[0])
+                paired = tuple(joined(pair) for pair in zip(paired, last, strict=True))
+            states = paired
         return states
 
     def state_at(self, states: Columns, index: int) -> State:

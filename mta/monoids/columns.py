@@ -16,11 +16,10 @@ def scan(combine: Callable[[Columns, Columns], Columns], states: Columns) -> Col
     length = len(states[0])
     if length <= 1:
         return states
-    half = length // 2
-    evens = tuple(column[0 : 2 * half : 2] for column in states)
-    odds = tuple(column[1 : 2 * half : 2] for column in states)
+    evens = tuple(column[0 : length - 1 : 2] for column in states)
+    odds = tuple(column[1::2] for column in states)
     pairs = scan(combine, combine(evens, odds))
-    rest = (length + 1) // 2 - 1
+    rest = (length - 1) // 2
     between = combine(tuple(column[:rest] for column in pairs), tuple(column[2::2] for column in states))
     return tuple(
         _interleave(column, pair, gap) for column, pair, gap in zip(states, pairs, between, strict=True)

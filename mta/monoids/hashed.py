@@ -147,8 +147,7 @@ class Frequencies(Lookup):
     _sketch: CountMin
 
     def __getitem__(self, value: Value) -> int:
-        cells = self._sketch.cells(self._sketch.check_row(value))
-        return min(self._cell(cell) for cell in cells)
+        return min(map(self._cell, self._sketch.cells(self._sketch.check_row(value))))
 
     def _cell(self, cell: int) -> int:
         return self._state >> _CELL * cell & (1 << _CELL) - 1
