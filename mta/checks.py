@@ -215,9 +215,11 @@ def check_times(times: Any, count: int) -> Array:
             column = column.astype(np.float64, copy=False)
     else:
         column = column_of(row_by_row(check_time, column.tolist()))
-    bad = column < -MAX_TIME if kind == "i" else ~(np.abs(column) < 2.0**63) if kind == "f" else None
-    if bad is not None and bad.any():
-        row = int(bad.argmax())
+    if kind == "f" and not (np.abs(column) < 2.0**63).all():
+        row = int((~(np.abs(column) < 2.0**63)).argmax())
+        raise ValueError(f"row {row}: a time is finite and fits in 64 bits, got {column[row]}")
+    if kind == "i" and count and column.min() < -MAX_TIME:
+        row = int(column.argmin())
         raise ValueError(f"row {row}: a time is finite and fits in 64 bits, got {column[row]}")
     return column
 

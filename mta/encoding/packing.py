@@ -18,14 +18,12 @@ from mta.kinds import Array, Packed
 
 _TUPLE, _BIG_INT, _SET, _FROZENSET, _ARRAY, _COMPLEX = range(1, 7)
 _COLLECTIONS: dict[type, int] = {tuple: _TUPLE, set: _SET, frozenset: _FROZENSET}
-_COLLECTED = {code: kind for kind, code in _COLLECTIONS.items()}
 
 #: How deep tuples, sets and arrays may nest in data that is read: deeper than in data that is written.
 DECODED = 66
 
 #: Shorter data cannot ask for much memory.
 HARMLESS = 1 << 10
-
 
 #: How deep a value may nest. The decoder calls itself for each tuple, set or array in another one. Lists and
 #: dicts count too, which makes the rule simple.
@@ -187,8 +185,10 @@ def _restore(depth: int, code: int, data: bytes) -> Packed:
     content = _unpacked(data, depth + 1)
     if type(content) is not list:
         raise Malformed(f"extension type {code} of a {type(content).__name__}")
-    if code in _COLLECTED:
-        return _COLLECTED[code](content)
+    if code == _TUPLE:
+        return tuple(content)
+    if code in (_SET, _FROZENSET):
+        return set(content) if code == _SET else frozenset(content)
     if code == _COMPLEX:
         real, imaginary = content
         return complex(real, imaginary)

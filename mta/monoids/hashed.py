@@ -19,11 +19,10 @@ class IntSketch(HashedMonoid):
     commutes = True
     bits: int
 
-    def positions(self, row: Row, count: int, size: int) -> list[int]:
-        """The hash of an element as `count` positions from 0 to `size` - 1."""
+    def hashed(self, row: Row) -> tuple[int, int]:
+        """The hash of an element as the start and the step of a row of positions."""
         both = int.from_bytes(digest(row, self), "little")
-        first, step = both & (2**64 - 1), both >> 64 | 1
-        return [(first + at * step) % size for at in range(count)]
+        return both & (2**64 - 1), both >> 64 | 1
 
     def pack(self, state: State) -> bytes:
         return int(state).to_bytes((state.bit_length() + 7) // 8, "little")
@@ -112,9 +111,11 @@ class BloomFilter(IntSketch):
         self.hashes = check_between("BloomFilter", "hashes", hashes, 1)
 
     def lift_row(self, row: Row) -> int:
+        bit, step = self.hashed(row)
         mask = 0
-        for bit in self.positions(row, self.hashes, self.bits):
-            mask |= 1 << bit
+        for _ in range(self.hashes):
+            mask |= 1 << bit % self.bits
+            bit += step
         return mask
 
     def combine(self, older: State, younger: State) -> State:
@@ -198,8 +199,8 @@ class CountMin(IntSketch):
 
     def cells(self, row: Row) -> list[int]:
         """The counters of an element, one in each row."""
-        columns = self.positions(row, self.depth, self.width)
-        return [at * self.width + column for at, column in enumerate(columns)]
+        cell, step = self.hashed(row)
+        return [at * self.width + (cell + at * step) % self.width for at in range(self.depth)]
 
     def lift_row(self, row: Row) -> int:
         return sum(1 << _CELL * cell for cell in self.cells(row))
