@@ -11,6 +11,7 @@ from mta.errors import EmptyWindowError, MissingTime, OutOfOrderError
 from mta.inputs import as_array
 from mta.kinds import Array, Time
 from mta.monoids.base import ColumnarMonoid, Monoid, column_of
+from mta.monoids.columns import row_by_row
 from mta.monoids.ufuncs import quiet
 from mta.options import is_number, is_whole, whole_number
 from mta.paging.bounds import Bounds
@@ -62,35 +63,19 @@ def check_page_size(monoid: Monoid, page_size: object) -> int:
 
 def check_kept(retain: object, lease: object, buffered: Any, cached: Any, refill_below: Any) -> Bounds:
     """The options of a window with a store. Raises TypeError or ValueError; returns the bounds on memory."""
-    _check_retain(retain)
-    _check_lease(lease)
-    return _checked_bounds(buffered, cached, refill_below)
-
-
-def _check_retain(retain: object) -> None:
     if not is_whole(retain):
         raise TypeError(f"retain is a whole number of checkpoints that stay readable, got {retain!r}")
     if retain < 1:
         raise ValueError(f"retain is at least 1, since the last checkpoint stays readable, got {retain}")
-
-
-def _check_lease(lease: object) -> None:
-    if lease is None:
-        return
-    if not is_number(lease):
+    if lease is not None and not is_number(lease):
         raise TypeError(f"lease is a number of seconds or None, got {lease!r}")
-    if not 0 < lease < MAX_TIME:
+    if lease is not None and not 0 < lease < MAX_TIME:
         raise ValueError(f"lease is a finite number of seconds above 0, got {lease!r}")
-
-
-def _checked_bounds(buffered: Any, cached: Any, refill_below: Any) -> Bounds:
     given = {"buffered": buffered, "cached": cached, "refill_below": refill_below}
     for name, value in given.items():
-        if value is None:
-            continue
-        if not is_whole(value):
+        if value is not None and not is_whole(value):
             raise TypeError(f"{name} is a whole number of elements or None, got {value!r}")
-        if not 0 <= value <= MOST_BOUNDED:
+        if value is not None and not 0 <= value <= MOST_BOUNDED:
             raise ValueError(f"{name} is a number of elements from 0 to {MOST_BOUNDED:,}, got {value:,}")
     if refill_below is not None and (cached is None or not 1 <= refill_below <= cached):
         raise ValueError(
@@ -222,14 +207,14 @@ def check_times(times: Any, count: int) -> Array:
         raise ValueError(f"times must have one entry a row: {count} rows, times of shape {column.shape}")
     kind = column.dtype.kind
     if kind in "mM" and count:
-        _row_time(0, column[0])
+        row_by_row(check_time, column[:1])
     if kind in "iu" and column.dtype != np.uint64:
         column = column.astype(np.int64, copy=False)
     elif kind == "f":
         with quiet():  # a long float may be beyond the range of a float
             column = column.astype(np.float64, copy=False)
     else:
-        column = column_of([_row_time(row, time) for row, time in enumerate(column.tolist())])
+        column = column_of(row_by_row(check_time, column.tolist()))
     if kind == "f" and not (np.abs(column) < 2.0**63).all():
         row = int((~(np.abs(column) < 2.0**63)).argmax())
         raise ValueError(f"row {row}: a time is finite and fits in 64 bits, got {column[row]}")
@@ -237,16 +222,6 @@ def check_times(times: Any, count: int) -> Array:
         row = int(column.argmin())
         raise ValueError(f"row {row}: a time is finite and fits in 64 bits, got {column[row]}")
     return column
-
-
-def _row_time(row: int, time: object) -> Time:
-    try:
-        return check_time(time)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"row {row}: {error}") from None
-
-
-# -- options of windows by time ---------------------------------------------------------------------------
 
 
 def check_flag(name: str, value: object) -> bool:

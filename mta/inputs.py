@@ -14,7 +14,7 @@ import numpy as np
 
 from mta.kinds import Array, Columns, Row, Value
 from mta.monoids.base import ColumnarMonoid, Monoid, column_of, row_columns
-from mta.monoids.columns import number
+from mta.monoids.columns import number, refuse_time_types, row_by_row
 from mta.monoids.runs import LongestIncreasingRun
 from mta.monoids.values import ValueMonoid
 
@@ -30,8 +30,7 @@ def batch_columns(monoid: ColumnarMonoid, values: Value) -> Columns:
     if monoid.fields and _is_table(values):
         columns = _named_columns(monoid, values)
     elif monoid.fields or (monoid.arity > 1 and not isinstance(values, tuple)):
-        rows = [_checked(monoid, row, value) for row, value in enumerate(batch_rows(monoid, values))]
-        return row_columns(monoid, rows)
+        return row_columns(monoid, row_by_row(monoid.row, batch_rows(monoid, values)))
     elif monoid.arity > 1:
         columns = values
         if len(values) != monoid.arity:
@@ -82,10 +81,7 @@ def _listed(monoid: Monoid, column: Value) -> list[Value]:
     _refuse_no_column(monoid, column)
     _refuse_missing(column)
     if getattr(getattr(column, "dtype", None), "kind", "") in ("m", "M"):
-        raise TypeError(
-            f"{monoid!r} got values of type {column.dtype}; make them whole numbers first: "
-            "values.astype('int64')"
-        )
+        refuse_time_types(column, monoid)
     for method in ("tolist", "to_pylist", "to_list"):
         if hasattr(column, method):
             return list(getattr(column, method)())
@@ -100,7 +96,8 @@ def _refuse_missing(column: Value) -> None:
     elif hasattr(column, "null_count"):
         count = column.null_count() if callable(column.null_count) else column.null_count
         if count:
-            missing = np.array([value is None for value in _plain_values(column)])
+            values = column.to_pylist() if hasattr(column, "to_pylist") else column
+            missing = np.array([value is None for value in values])
     elif hasattr(column, "isna") and not isinstance(getattr(column, "dtype", None), np.dtype):
         missing = np.asarray(column.isna())
     if missing is not None and missing.any():
@@ -110,23 +107,12 @@ def _refuse_missing(column: Value) -> None:
         )
 
 
-def _plain_values(column: Value) -> list[Value]:
-    return column.to_pylist() if hasattr(column, "to_pylist") else list(column)
-
-
 def _named_columns(monoid: Monoid, values: Value) -> tuple[Value, ...]:
     names = _names(values)
     missing = [field for field in monoid.fields if field not in names]
     if missing:
         raise KeyError(f"{monoid!r} needs the column(s) {missing}, got only {sorted(map(str, names))}")
     return tuple(values[field] for field in monoid.fields)
-
-
-def _checked(monoid: Monoid, row: int, value: Value) -> Row:
-    try:
-        return monoid.row(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise type(error)(f"row {row}: {error}") from None
 
 
 def _is_table(values: Value) -> bool:

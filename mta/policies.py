@@ -233,27 +233,36 @@ class Union(Policy):
         return [part for one in both for part in (one._parts() if isinstance(one, Union) else [one])]
 
 
-def _checked_field(owner: str, field: object) -> str | None:
-    if field is not None and not isinstance(field, str):
-        raise TypeError(f"{owner} takes the name of a field of Fields or none, got {field!r}")
-    return field
+class _FieldPolicy(Policy):
+    """A policy that reads the states of the field `field` of Fields, or of a monoid without fields."""
 
+    def __init__(self, field: str | None = None) -> None:
+        if field is not None and not isinstance(field, str):
+            owner = type(self).__name__
+            raise TypeError(f"{owner} takes the name of a field of Fields or none, got {field!r}")
+        self.field = field
 
-def _check_field(policy: Policy, field: str | None, monoid: Monoid) -> None:
-    """Raises ValueError if the monoid has no such field, or if it is Fields and no field is named."""
-    if isinstance(monoid, Fields):
-        names = list(monoid.monoids)
-        if field is None:
+    def check(self, monoid: Monoid) -> None:
+        field = self.field
+        if isinstance(monoid, Fields):
+            names = list(monoid.monoids)
+            if field is None:
+                raise ValueError(
+                    f"{self!r} does not say which field of {monoid!r} it reads: name one of {names}"
+                )
+            if field not in names:
+                raise ValueError(f"{self!r} reads the field {field!r}, but {monoid!r} has only {names}")
+        elif field is not None and not isinstance(monoid.identity, Mapping):
             raise ValueError(
-                f"{policy!r} does not say which field of {monoid!r} it reads: name one of {names}"
+                f"{self!r} reads the field {field!r}, but {monoid!r} has no fields: leave the name out, or "
+                f"put the monoid into Fields({field}=...)"
             )
-        if field not in names:
-            raise ValueError(f"{policy!r} reads the field {field!r}, but {monoid!r} has only {names}")
-    elif field is not None and not isinstance(monoid.identity, Mapping):
-        raise ValueError(
-            f"{policy!r} reads the field {field!r}, but {monoid!r} has no fields: leave the name out, or put "
-            f"the monoid into Fields({field}=...)"
-        )
+
+    def _of_field(self, predicate: Predicate) -> Predicate:
+        return predicate if self.field is None else _OfField(self.field, predicate)
+
+    def fingerprint(self) -> str:
+        return f"{type(self).__name__}({'' if self.field is None else repr(self.field)})"
 
 
 @dataclass(frozen=True)
@@ -265,10 +274,6 @@ class _OfField:
 
     def __call__(self, total: State, old: State) -> bool:
         return self.predicate(total[self.field], old[self.field])
-
-
-def _of_field(field: str | None, predicate: Predicate) -> Predicate:
-    return predicate if field is None else _OfField(field, predicate)
 
 
 @dataclass(frozen=True)
@@ -297,14 +302,13 @@ def _before_maximum(total: State, old: State) -> bool:
     return total > old  # type: ignore[no-any-return]
 
 
-class SumWindow(Policy):
+class SumWindow(_FieldPolicy):
     """Keeps the smallest number of youngest elements whose sum is at least `n`, or all if their sum is less.
 
     For windows of Sum over numbers that are not negative, or of Fields with such a Sum under the name
     `field`. Listing 3 of the paper is the same over a count. For floats the sum of the elements that stay is
     rounded, so one element more or less may stay if the sum is that close to `n`. Evicted elements add no
-    error, however large they were. An
-    insertion compares O(log n) sums, with at most one combine each time.
+    error, however large they were. An insertion compares O(log n) sums, with at most one combine each time.
 
     Raises TypeError unless `n` is a number and `field` a text or None, and ValueError unless `n` is finite
     and above 0. A window raises ValueError if its monoid has no such field.
@@ -322,19 +326,16 @@ class SumWindow(Policy):
         if not 0 < n < math.inf:
             raise ValueError(f"SumWindow takes a finite number above 0, got {n!r}")
         self.n: float = n.item() if isinstance(n, np.generic) else n
-        self.field = _checked_field("SumWindow", field)
+        super().__init__(field)
 
     def limits(self) -> Limits:
         return Limits(predicates=(_RestIsAtLeast(self.n, self.field),), in_columns=True)
-
-    def check(self, monoid: Monoid) -> None:
-        _check_field(self, self.field, monoid)
 
     def fingerprint(self) -> str:
         return f"SumWindow({self.n}{'' if self.field is None else f', {self.field!r}'})"
 
 
-class OlderThanMaximum(Policy):
+class OlderThanMaximum(_FieldPolicy):
     """Evicts the elements before the first occurrence of the maximum, which can never be a result again.
 
     For windows of Max, ArgMax or MaxCount, or of Fields with one of them under the name `field`. An
@@ -349,20 +350,11 @@ class OlderThanMaximum(Policy):
     [(3, 1), (3, 2), (3, 3), (5, 1), (5, 2)]
     """
 
-    def __init__(self, field: str | None = None) -> None:
-        self.field = _checked_field("OlderThanMaximum", field)
-
     def limits(self) -> Limits:
-        return Limits(predicates=(_of_field(self.field, _before_maximum),), in_columns=True)
-
-    def check(self, monoid: Monoid) -> None:
-        _check_field(self, self.field, monoid)
-
-    def fingerprint(self) -> str:
-        return f"OlderThanMaximum({'' if self.field is None else repr(self.field)})"
+        return Limits(predicates=(self._of_field(_before_maximum),), in_columns=True)
 
 
-class OlderThanLongestRun(Policy):
+class OlderThanLongestRun(_FieldPolicy):
     """Evicts the elements before the longest increasing run, which can never be part of a result again.
 
     For windows of LongestIncreasingRun, or of Fields with one under the name `field`. An insertion
@@ -377,17 +369,11 @@ class OlderThanLongestRun(Policy):
     ([1, 2, 2, 2, 3, 3], 4)
     """
 
-    def __init__(self, field: str | None = None) -> None:
-        self.field = _checked_field("OlderThanLongestRun", field)
-
     def limits(self) -> Limits:
-        return Limits(predicates=(_of_field(self.field, LongestIncreasingRun.starts_after),))
+        return Limits(predicates=(self._of_field(LongestIncreasingRun.starts_after),))
 
     def check(self, monoid: Monoid) -> None:
-        _check_field(self, self.field, monoid)
+        super().check(monoid)
         read = monoid.monoids[self.field] if isinstance(monoid, Fields) and self.field else monoid
         if isinstance(read, ColumnarMonoid):
             raise ValueError(f"{self!r} reads states of LongestIncreasingRun, not of {read!r}")
-
-    def fingerprint(self) -> str:
-        return f"OlderThanLongestRun({'' if self.field is None else repr(self.field)})"

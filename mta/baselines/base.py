@@ -35,7 +35,6 @@ class Baseline(ABC):
     __slots__ = (
         "_clock",
         "_combine",
-        "_count",
         "_holes",
         "_identity",
         "_inserted",
@@ -48,7 +47,6 @@ class Baseline(ABC):
         "_only_count",
         "_only_whole_span",
         "_policy",
-        "_predicates",
         "_row",
         "_times",
         "_youngest",
@@ -73,8 +71,6 @@ class Baseline(ABC):
         whole = type(limits.open_span) is int and limits == Limits(open_span=limits.open_span)
         self._only_whole_span = limits.open_span if whole else None
         self._only_count = limits.count if limits == Limits(count=limits.count) else None
-        self._count = limits.count
-        self._predicates = limits.predicates
         self._times: deque[Time] = deque()
         self._inserted = 0
         self._clock = Clock(asked_for=bool(limits.spans()))
@@ -93,8 +89,6 @@ class Baseline(ABC):
     def policy(self) -> Policy | None:
         return self._policy
 
-    # -- the methods of an algorithm ----------------------------------------------------------------------
-
     @abstractmethod
     def _insert(self, state: State) -> None:
         """Adds a state after the youngest."""
@@ -110,8 +104,6 @@ class Baseline(ABC):
     @abstractmethod
     def _aggregate(self) -> State:
         """The aggregate of the window, the identity when it is empty."""
-
-    # -- the common interface -----------------------------------------------------------------------------
 
     def insert(self, value: Value, time: float | None = None) -> int | None:
         """Adds an element and does not enforce the policy. Returns a handle if the algorithm has handles.
@@ -175,16 +167,17 @@ class Baseline(ABC):
         times = self._times
         if not times:
             return 0
-        if self._predicates:
+        limits = self._limits
+        if limits.predicates:
             return self._enforce_predicates()
-        evicted, count = 0, self._count
+        evicted, count = 0, limits.count
         if count is not None:
             for _ in range(len(times) - self._holes - count):
                 self._kept = UNKNOWN
                 self._evict()
                 times.popleft()
                 evicted += 1
-        for cut, side in self._limits.cuts(times[-1]):
+        for cut, side in limits.cuts(times[-1]):
             while times[0] < cut or (side == "right" and times[0] == cut):  # the youngest always stays
                 self._kept = UNKNOWN
                 self._evict()
@@ -197,7 +190,7 @@ class Baseline(ABC):
         times, limits, combine = self._times, self._limits, self._combine
         total = self._total()
         youngest = times[-1]
-        surplus = 0 if self._count is None else len(times) - self._holes - self._count
+        surplus = 0 if limits.count is None else len(times) - self._holes - limits.count
         old = None
         evicted = 0
         while times:
@@ -320,8 +313,6 @@ class Baseline(ABC):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.monoid!r} of {len(self)} elements, policy {self.policy!r}>"
 
-    # -- batches ------------------------------------------------------------------------------------------
-
     def _batch(self, values: Value, times: Value) -> Iterable[tuple[State, Time]]:
         """The states and the times of a batch. All rows are checked before the first one is inserted."""
         rows = batch_rows(self.monoid, values)
@@ -333,8 +324,7 @@ class Baseline(ABC):
                 states.append(state if lift is None else lift(state))
             except (TypeError, ValueError, OverflowError) as error:
                 raise type(error)(f"row {number}: {error}") from error
-        stamps = self._batch_times(times, len(states))
-        return zip(states, stamps, strict=True)
+        return zip(states, self._batch_times(times, len(states)), strict=True)
 
     def _batch_times(self, times: Value, length: int) -> Sequence[Time]:
         if times is None:

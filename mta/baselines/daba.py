@@ -188,8 +188,7 @@ class DABA(Baseline):
             if left == self.B:  # flip
                 left = self.L = self.F
                 self.A = self.B = self.E
-                self._left = self._aggs.chunks[left >> BITS]
-                self._last_vals, self._last_aggs = self._vals.last, self._aggs.last
+                self._next_chunks()
             if left == self.R:  # shift
                 self.A += 1
                 self.R = self.L = left + 1
@@ -210,7 +209,7 @@ class DABA(Baseline):
                     self._next_chunks()
 
     def _next_chunks(self) -> None:
-        """Finds the chunks of L and A - 1 after they have moved."""
+        """Finds the chunks of L and A - 1."""
         last = (self.A - 1) >> BITS
         self._left = self._aggs.chunks[self.L >> BITS]
         self._last_vals, self._last_aggs = self._vals.chunks[last], self._aggs.chunks[last]
@@ -241,8 +240,6 @@ class DABA(Baseline):
 
     def _head(self) -> State:
         return self._front_vals[self.F & MASK]
-
-    # -- for tests and traces -----------------------------------------------------------------------------
 
     @property
     def vals(self) -> ChunkedArrayQueue:
@@ -310,8 +307,7 @@ class CachedDABA(DABA):
                 left = self.L = self.F
                 self.A = self.B = self.E
                 self._middle = self._back
-                self._left = self._aggs.chunks[left >> BITS]
-                self._last_vals, self._last_aggs = self._vals.last, self._aggs.last
+                self._next_chunks()
             if left == self.R:  # shift
                 self.A += 1
                 self.R = self.L = left + 1

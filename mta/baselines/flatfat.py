@@ -8,17 +8,8 @@ from typing import Final
 from mta.kinds import State
 from mta.monoids.base import Monoid
 
-
-class _Empty:
-    """⊥, the content of an empty slot: neutral, without a combine."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "⊥"
-
-
-EMPTY: Final = _Empty()
+#: ⊥, the content of an empty slot: neutral, without a combine
+EMPTY: Final = type("Empty", (), {"__repr__": lambda _: "⊥", "__slots__": ()})()
 
 
 def _parents(level: list[int]) -> list[int]:

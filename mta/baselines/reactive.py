@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from itertools import compress
@@ -60,7 +61,7 @@ class ReactiveAggregator(Baseline):
 
     def __init__(self, monoid: Monoid, policy: Policy | None = None, *, late: bool = False) -> None:
         super().__init__(monoid, policy)
-        if late and self._predicates:
+        if late and self._limits.predicates:
             raise ValueError(f"late=True goes with policies by count and by time, got {policy!r}")
         self._late = bool(late)
         #: with `late`, a heap of times and handles, also of elements that were evicted by their handle
@@ -86,10 +87,9 @@ class ReactiveAggregator(Baseline):
     def insert(self, value: Value, time: float | None = None) -> int:
         """Adds an element and returns its handle, which is valid until the element is evicted."""
         super().insert(value, time)
-        handle = self._next_handle - 1
         if self._late:
-            self._note(handle)
-        return handle
+            self._note()
+        return self._next_handle - 1
 
     def insert_at(self, index: int, value: Value, time: float | None = None) -> int:
         """Adds an element before the one at an index, counted from the oldest; returns its handle.
@@ -149,8 +149,8 @@ class ReactiveAggregator(Baseline):
         if not self._late:
             return super().enforce()
         evicted = 0
-        if self._count is not None:
-            evicted = max(0, len(self) - self._count)
+        if self._limits.count is not None:
+            evicted = max(0, len(self) - self._limits.count)
             self.evict(evicted)
         for cut, side in self._limits.cuts(self._latest):
             evicted += self._evict_times(cut, side)
@@ -198,11 +198,11 @@ class ReactiveAggregator(Baseline):
         self._insert(state)
         self._times.append(time)
         self._inserted += 1
-        self._note(self._next_handle - 1)
+        self._note()
 
-    def _note(self, handle: int) -> None:
+    def _note(self) -> None:
         time = self._times[-1]
-        heappush(self._by_time, (time, handle))
+        heappush(self._by_time, (time, self._next_handle - 1))
         self._latest = max(self._latest, time)
         # so that `insert` accepts any time
         self._youngest = -MAX_TIME
@@ -241,10 +241,7 @@ class ReactiveAggregator(Baseline):
     def _insert(self, state: State) -> None:
         capacity = self.fat.capacity
         if self._span == capacity:
-            if 4 * len(self) <= 3 * capacity:
-                self._rebuild(capacity)
-            else:
-                self._rebuild(2 * capacity)
+            self._rebuild(capacity if 4 * len(self) <= 3 * capacity else 2 * capacity)
         slot = self._slot(self._span)
         self._changes[slot] = state
         self._handles[slot] = self._next_handle
@@ -278,24 +275,16 @@ class ReactiveAggregator(Baseline):
         """The offset of the element with a handle: by bisection, if handles ascend. None if there is none."""
         if not is_whole(handle):
             raise TypeError(f"a handle is an int that insert returned, got {handle!r}")
-        if not self._ascending:
-            return self._search(handle)
-        low, high = 0, self._span
-        while low < high:
-            middle = (low + high) // 2
-            if self._handles[self._slot(middle)] < handle:
-                low = middle + 1
-            else:
-                high = middle
-        if low == self._span or self._handles[self._slot(low)] != handle or self._holds(low) is EMPTY:
-            return None
-        return low
 
-    def _search(self, handle: int) -> int | None:
-        for offset in range(self._span):
-            if self._handles[self._slot(offset)] == handle and self._holds(offset) is not EMPTY:
-                return offset
-        return None
+        def handle_at(offset: int) -> int:
+            return self._handles[self._slot(offset)]
+
+        offsets = range(self._span)
+        if self._ascending:
+            low = bisect_left(offsets, handle, key=handle_at)
+            offsets = offsets[low : low + 1]
+        found = (each for each in offsets if handle_at(each) == handle and self._holds(each) is not EMPTY)
+        return next(found, None)
 
     def _shrink(self, held: int) -> None:
         capacity = self.fat.capacity
@@ -303,16 +292,11 @@ class ReactiveAggregator(Baseline):
             self._rebuild(capacity // 2)
 
     def _rebuild(self, capacity: int) -> None:
-        """The paper's resize, or its compact for the same capacity: elements from slot 0 , no holes."""
-        states: list[State] = []
-        handles: list[int] = []
-        live: list[bool] = []
-        for offset in range(self._span):
-            state = self._holds(offset)
-            live.append(state is not EMPTY)
-            if state is not EMPTY:
-                states.append(state)
-                handles.append(self._handles[self._slot(offset)])
+        """The paper's resize, or its compact for the same capacity: elements from slot 0, no holes."""
+        held = [self._holds(offset) for offset in range(self._span)]
+        live = [state is not EMPTY for state in held]
+        states = list(compress(held, live))
+        handles = [self._handles[self._slot(offset)] for offset in compress(range(self._span), live)]
         if self._holes:
             # During `_evict` there is one more time, before the times of the span.
             times = list(self._times)

@@ -21,8 +21,7 @@ from mta.kinds import State, Time
 from mta.monoids.base import Array
 from mta.monoids.ufuncs import quiet
 from mta.numbers.wide import Words, is_wide
-from mta.times.boundaries import boundaries, steady
-from mta.times.cuts import Side, before
+from mta.times.cuts import Side, before, boundaries, steady
 
 #: The heads of some rows' windows; a range where they follow each other.
 Firsts: TypeAlias = Array | range

@@ -17,13 +17,13 @@ from mta.encoding.untrusted import Malformed, shown
 from mta.kinds import Array, Packed
 
 _TUPLE, _BIG_INT, _SET, _FROZENSET, _ARRAY, _COMPLEX = range(1, 7)
+_COLLECTIONS: dict[type, int] = {tuple: _TUPLE, set: _SET, frozenset: _FROZENSET}
 
 #: How deep tuples, sets and arrays may nest in data that is read: deeper than in data that is written.
 DECODED = 66
 
 #: Shorter data cannot ask for much memory.
 HARMLESS = 1 << 10
-
 
 #: How deep a value may nest. The decoder calls itself for each tuple, set or array in another one. Lists and
 #: dicts count too, which makes the rule simple.
@@ -155,14 +155,10 @@ def _no_text(error: UnicodeEncodeError) -> Unpackable:
 def _extend(value: Packed) -> Any:
     """The msgpack extension of a value whose type msgpack does not have."""
     kind = type(value)
-    if kind is tuple:
-        return msgpack.ExtType(_TUPLE, _packed(list(value)))
+    if kind in _COLLECTIONS:
+        return msgpack.ExtType(_COLLECTIONS[kind], _packed(list(value)))
     if kind is int:
         return msgpack.ExtType(_BIG_INT, value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True))
-    if kind is set:
-        return msgpack.ExtType(_SET, _packed(list(value)))
-    if kind is frozenset:
-        return msgpack.ExtType(_FROZENSET, _packed(list(value)))
     if kind is complex:
         return msgpack.ExtType(_COMPLEX, _packed([value.real, value.imag]))
     if kind is np.ndarray and value.dtype.kind in "biufc":
@@ -191,10 +187,8 @@ def _restore(depth: int, code: int, data: bytes) -> Packed:
         raise Malformed(f"extension type {code} of a {type(content).__name__}")
     if code == _TUPLE:
         return tuple(content)
-    if code == _SET:
-        return set(content)
-    if code == _FROZENSET:
-        return frozenset(content)
+    if code in (_SET, _FROZENSET):
+        return set(content) if code == _SET else frozenset(content)
     if code == _COMPLEX:
         real, imaginary = content
         return complex(real, imaginary)

@@ -97,10 +97,7 @@ def shown(value: object) -> str:
 
 def printable(text: str) -> str:
     """The text with escapes for characters that move a cursor, change a colour or turn a line around."""
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else _escaped(each) for each in text)
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape", "surrogatepass").decode("ascii")
+        for each in text
+    )

@@ -15,8 +15,7 @@ from mta.core.limits import Limits
 from mta.core.states import ColumnLayout, Layout, Run
 from mta.monoids.base import Array, Columns
 from mta.monoids.columns import alike
-from mta.times.boundaries import boundaries
-from mta.times.cuts import Side, comparable_column, cuts
+from mta.times.cuts import Side, boundaries, comparable_column, cuts
 
 #: Windows up to this length are folded for all rows at once, by doubling.
 SHORT = 256

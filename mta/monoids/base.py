@@ -11,18 +11,7 @@ from mta.monoids.columns import alike, column_of, joined, number, numeric_column
 from mta.numbers.wide import as_objects, is_wide, plain_list
 from mta.owned import own
 
-__all__ = [
-    "LOST",
-    "Array",
-    "ColumnarMonoid",
-    "Columns",
-    "Monoid",
-    "alike",
-    "column_of",
-    "joined",
-    "required",
-    "row_columns",
-]
+__all__ = ["LOST", "Array", "ColumnarMonoid", "Columns", "Monoid", "alike", "column_of", "joined"]
 
 #: `Monoid.without` returns it where a state does not determine its rest.
 LOST: State = type("Lost", (), {"__repr__": lambda _: "LOST", "__slots__": ()})()
@@ -215,19 +204,14 @@ class ColumnarMonoid(Monoid):
 
     def fold_columns(self, states: Columns) -> Columns:
         """The aggregate of one entry or more, by halving, as columns of length one."""
-        length = len(states[0])
-        while length > 1:
-            half = length // 2
-            paired = self.combine_columns(
-                tuple(column[0 : 2 * half : 2] for column in states),
-                tuple(column[1 : 2 * half : 2] for column in states),
-            )
+        while (length := len(states[0])) > 1:
+            evens = tuple(column[0 : length - 1 : 2] for column in states)
+            odds = tuple(column[1::2] for column in states)
+            paired = self.combine_columns(evens, odds)
             if length % 2:
                 last = tuple(column[-1:] for column in states)
-                states = tuple(joined(pair) for pair in zip(paired, last, strict=True))
-            else:
-                states = paired
-            length = len(states[0])
+                paired = tuple(joined(pair) for pair in zip(paired, last, strict=True))
+            states = paired
         return states
 
     def state_at(self, states: Columns, index: int) -> State:
@@ -251,18 +235,19 @@ class ColumnarMonoid(Monoid):
 
     def columns_of(self, states: Sequence[State]) -> Columns:
         """Columns of plain states. None of the states may be the identity."""
-        if self.width == 1:
-            return (column_of(states),)
-        parts = zip(*states, strict=True) if states else ((),) * self.width
-        return tuple(column_of(part) for part in parts)
+        return _columns_of(states, self.width)
 
 
 def row_columns(monoid: ColumnarMonoid, rows: Sequence[Row]) -> Columns:
     """The input columns of rows that were checked one by one."""
-    if monoid.arity == 1:
-        return (column_of(rows),)
-    parts = zip(*rows, strict=True) if rows else ((),) * monoid.arity
-    return tuple(column_of(part) for part in parts)
+    return _columns_of(rows, monoid.arity)
+
+
+def _columns_of(entries: Sequence[Value], count: int) -> Columns:
+    """One column of the entries, or `count` columns of the parts of tuples."""
+    if count == 1:
+        return (column_of(entries),)
+    return tuple(map(column_of, zip(*entries, strict=True) if entries else ((),) * count))
 
 
 def all_required(mapping: Value, fields: Sequence[str], monoid: object) -> tuple[Value, ...]:

@@ -11,7 +11,19 @@ from mta.monoids.values import ValueMonoid
 from mta.owned import own_list
 
 
-class Concat(ValueMonoid):
+class _Elements(ValueMonoid):
+    """A monoid whose states hold the elements and have the type of the identity."""
+
+    grows = True
+
+    def unpack(self, packed: Packed) -> State:
+        kind = type(self.identity)
+        if type(packed) is not kind:
+            raise TypeError(f"{self!r} has a {kind.__name__} as its state, got {packed!r}")
+        return packed
+
+
+class Concat(_Elements):
     """The texts joined, the oldest first. TypeError for an element that is no str.
 
     >>> from mta import AmortizedMTA, monoids, policies
@@ -20,7 +32,7 @@ class Concat(ValueMonoid):
     """
 
     identity = ""
-    grows = invertible = True
+    invertible = True
 
     def check_row(self, row: Row) -> Row:
         if not isinstance(row, str):
@@ -33,11 +45,8 @@ class Concat(ValueMonoid):
     def without(self, state: State, older: State) -> State:
         return state[len(older) :]
 
-    def unpack(self, packed: Packed) -> State:
-        return _of_type(str, packed, self)
 
-
-class Collect(ValueMonoid):
+class Collect(_Elements):
     """A list of all elements, the oldest first. TypeError for a missing element, ValueError for NaN.
 
     >>> from mta import AmortizedMTA, monoids, policies
@@ -47,7 +56,7 @@ class Collect(ValueMonoid):
     """
 
     identity = ()
-    grows = invertible = True
+    invertible = True
 
     def lift_row(self, row: Row) -> State:
         return (row,)
@@ -61,11 +70,8 @@ class Collect(ValueMonoid):
     def lower(self, state: State) -> Result:
         return own_list(state)
 
-    def unpack(self, packed: Packed) -> State:
-        return _of_type(tuple, packed, self)
 
-
-class CollectDistinct(ValueMonoid):
+class CollectDistinct(_Elements):
     """The set of the different elements. TypeError for an element that cannot be hashed.
 
     >>> from mta import AmortizedMTA, monoids, policies
@@ -75,7 +81,7 @@ class CollectDistinct(ValueMonoid):
     """
 
     identity: frozenset[Value] = frozenset()
-    commutes = grows = True
+    commutes = True
 
     def check_row(self, row: Row) -> Row:
         row = super().check_row(row)
@@ -97,9 +103,6 @@ class CollectDistinct(ValueMonoid):
     def lower(self, state: State) -> Result:
         return set(own_list(state))
 
-    def unpack(self, packed: Packed) -> State:
-        return _of_type(frozenset, packed, self)
-
 
 class CountDistinct(CollectDistinct):
     """The number of different elements, exactly; see CollectDistinct. DistinctCount estimates it.
@@ -111,9 +114,3 @@ class CountDistinct(CollectDistinct):
 
     def lower(self, state: State) -> Result:
         return len(state)
-
-
-def _of_type(kind: type, packed: Packed, monoid: object) -> State:
-    if type(packed) is not kind:
-        raise TypeError(f"{monoid!r} has a {kind.__name__} as its state, got {packed!r}")
-    return packed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -16,15 +16,11 @@ def scan(combine: Callable[[Columns, Columns], Columns], states: Columns) -> Col
     length = len(states[0])
     if length <= 1:
         return states
-    half = length // 2
-    evens = tuple(column[0 : 2 * half : 2] for column in states)
-    odds = tuple(column[1 : 2 * half : 2] for column in states)
+    evens = tuple(column[0 : length - 1 : 2] for column in states)
+    odds = tuple(column[1::2] for column in states)
     pairs = scan(combine, combine(evens, odds))
-    rest = (length + 1) // 2 - 1
-    between = combine(
-        tuple(column[:rest] for column in pairs),
-        tuple(column[2::2] for column in states),
-    )
+    rest = (length - 1) // 2
+    between = combine(tuple(column[:rest] for column in pairs), tuple(column[2::2] for column in states))
     return tuple(
         _interleave(column, pair, gap) for column, pair, gap in zip(states, pairs, between, strict=True)
     )
@@ -155,12 +151,18 @@ def numeric_column(column: Value, monoid: object) -> Array:
     if array.ndim != 1:
         raise TypeError(f"{monoid!r} takes one column of numbers, got an array of shape {array.shape}")
     refuse_time_types(array, monoid)
-    for row, value in enumerate(array.tolist()):
+    return column_of(row_by_row(lambda value: number(value, monoid), array.tolist()))
+
+
+def row_by_row(change: Callable[[Value], Value], values: Iterable[Value]) -> list[Value]:
+    """`change` of each value. An error of TypeError, ValueError or OverflowError names the row."""
+    changed = []
+    for row, value in enumerate(values):
         try:
-            number(value, monoid)
+            changed.append(change(value))
         except (TypeError, ValueError, OverflowError) as error:
             raise type(error)(f"row {row}: {error}") from None
-    return column_of([number(value, monoid) for value in array.tolist()])
+    return changed
 
 
 def check_numbers(columns: Columns, monoid: object) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections import UserDict
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 
 from mta.kinds import Columns, Packed, Result, Results, Row, State, Value
@@ -112,31 +113,19 @@ class Fields(Monoid):
         return f"Fields({', '.join(parts)})"
 
 
-class _Shaped(MutableMapping[str, State]):
+class _Shaped(UserDict[str, State]):
     """Columns of states by field. A predicate reads few of the fields, so each is made at its first read."""
 
     def __init__(self, parts: dict[str, tuple[ColumnarMonoid, slice]], states: Columns) -> None:
         self._parts, self._states = parts, states
-        self._own: dict[str, State] = dict.fromkeys(parts, _UNREAD)
+        self.data = dict.fromkeys(parts, _UNREAD)
 
     def __getitem__(self, name: str) -> State:
-        state = self._own[name]
+        state = self.data[name]
         if state is _UNREAD:
             monoid, part = self._parts[name]
-            state = self._own[name] = monoid.shaped(self._states[part])
+            state = self.data[name] = monoid.shaped(self._states[part])
         return state
-
-    def __setitem__(self, name: str, state: State) -> None:
-        self._own[name] = state
-
-    def __delitem__(self, name: str) -> None:
-        del self._own[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._own)
-
-    def __len__(self) -> int:
-        return len(self._own)
 
 
 class ColumnFields(Fields, ColumnarMonoid):
@@ -167,11 +156,7 @@ class ColumnFields(Fields, ColumnarMonoid):
             if not isinstance(monoid, Count)
         )
 
-    def row(self, value: Value) -> Row:
-        return ColumnarMonoid.row(self, value)
-
-    def lift(self, value: Value) -> State:
-        return self.lift_row(self.row(value))
+    row, lift = ColumnarMonoid.row, ColumnarMonoid.lift
 
     def check_row(self, row: Row) -> Row:
         if self._counts_only:

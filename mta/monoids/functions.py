@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,41 +25,13 @@ _Combine: TypeAlias = Callable[[State, State], State]
 class FunctionMonoid(Monoid):
     """The class of the monoids of `from_function`."""
 
-    def __init__(
-        self,
-        combine: _Combine,
-        identity: State,
-        *,
-        lift: _Function | None = None,
-        lower: _Function | None = None,
-        pack: _Function | None = None,
-        unpack: _Function | None = None,
-        name: str | None = None,
-        field: str | None = None,
-        grows: bool = False,
-        commutes: bool = False,
-    ) -> None:
-        functions = {"combine": combine, "lift": lift, "lower": lower, "pack": pack, "unpack": unpack}
-        for key, function in functions.items():
-            if not callable(function) and (function is not None or key == "combine"):
-                raise TypeError(f"from_function({key}=...) takes a function, got {function!r}")
-        if (pack is None) != (unpack is None):
-            raise TypeError("from_function takes both of pack and unpack, or neither")
-        check_name("from_function", name)
-        if field is not None and not isinstance(field, str):
-            raise TypeError(f"from_function(field=...) takes a str, got {field!r}")
-        self.identity = identity
-        self.grows = bool(grows)
-        self.commutes = bool(commutes)
-        self.fields = () if field is None else (field,)
-        self._combine, self._lift, self._lower = combine, lift, lower
-        self._pack, self._unpack = pack, unpack
-        parts = [described(combine) if name is None else name]
-        named = (("lift", lift), ("lower", lower)) if name is None else ()
-        parts += [f"{key}={described(function)}" for key, function in named if function is not None]
-        self._text = f"from_function({', '.join([*parts, *(f'field={each!r}' for each in self.fields)])})"
+    def __init__(self, text: str, functions: Mapping[str, Any], identity: State, *fields: str) -> None:
+        self.identity, self.fields, self._text = identity, fields, text
+        self._combine = functions["combine"]
+        self._lift, self._lower = functions["lift"], functions["lower"]
+        self._pack, self._unpack = functions["pack"], functions["unpack"]
         # So that a combine costs one call, of the user's function.
-        self.combine = combine  # type: ignore[method-assign, assignment]
+        self.combine = self._combine  # type: ignore[method-assign]
 
     def row(self, value: Value) -> Row:
         value = required(value, self.fields[0], self) if self.fields else value
@@ -122,18 +94,23 @@ def from_function(
     >>> [window.push(word) for word in ("to", "be", "or", "or", "to", "be")]
     [1, 2, 3, 2, 2, 3]
     """
-    return FunctionMonoid(
-        combine,
-        identity,
-        lift=lift,
-        lower=lower,
-        pack=pack,
-        unpack=unpack,
-        name=name,
-        field=field,
-        grows=grows,
-        commutes=commutes,
-    )
+    functions = {"combine": combine, "lift": lift, "lower": lower, "pack": pack, "unpack": unpack}
+    for key, function in functions.items():
+        if not callable(function) and (function is not None or key == "combine"):
+            raise TypeError(f"from_function({key}=...) takes a function, got {function!r}")
+    if (pack is None) != (unpack is None):
+        raise TypeError("from_function takes both of pack and unpack, or neither")
+    check_name("from_function", name)
+    if field is not None and not isinstance(field, str):
+        raise TypeError(f"from_function(field=...) takes a str, got {field!r}")
+    parts = [described(combine) if name is None else name]
+    named = (("lift", lift), ("lower", lower)) if name is None else ()
+    parts += [f"{key}={described(function)}" for key, function in named if function is not None]
+    parts += [] if field is None else [f"field={field!r}"]
+    fields = () if field is None else (field,)
+    monoid = FunctionMonoid(f"from_function({', '.join(parts)})", functions, identity, *fields)
+    monoid.grows, monoid.commutes = bool(grows), bool(commutes)
+    return monoid
 
 
 class FromUfunc(UfuncMonoid):
@@ -154,9 +131,7 @@ class FromUfunc(UfuncMonoid):
             raise TypeError(f"from_ufunc takes a ufunc of two inputs and one output, got {ufunc!r}")
         self.ufunc = ufunc
         self.commutes = ufunc in SCALAR or ufunc in (np.logaddexp, np.logaddexp2, np.hypot)
-        self.identity = identity
-        self._lift = lift
-        self._lower = lower
+        self.identity, self._lift, self._lower = identity, lift, lower
         parts = [ufunc.__name__ if name is None else name, repr(identity), *map(repr, self.fields)]
         named = (("lift", lift), ("lower", lower)) if name is None else ()
         parts += [f"{key}={described(function)}" for key, function in named if function is not None]

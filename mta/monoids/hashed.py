@@ -8,11 +8,54 @@ from __future__ import annotations
 import math
 
 from mta.kinds import Packed, Row, State, Value
-from mta.monoids.values import ValueMonoid, canonical, digest
+from mta.monoids.values import HashedMonoid, digest
 from mta.options import check_between
 
 
-class Membership:
+class IntSketch(HashedMonoid):
+    """A sketch whose states are ints of at most `bits` bits."""
+
+    identity = 0
+    commutes = True
+    bits: int
+
+    def hashed(self, row: Row) -> tuple[int, int]:
+        """The hash of an element as the start and the step of a row of positions."""
+        both = int.from_bytes(digest(row, self), "little")
+        return both & (2**64 - 1), both >> 64 | 1
+
+    def pack(self, state: State) -> bytes:
+        return int(state).to_bytes((state.bit_length() + 7) // 8, "little")
+
+    def unpack(self, packed: Packed) -> int:
+        if not isinstance(packed, (bytes, bytearray)):  # Spark gives a bytearray
+            raise TypeError(f"{self!r} has bytes as its state, got one of type {type(packed).__name__}")
+        state = int.from_bytes(packed, "little")
+        if state.bit_length() > self.bits:
+            raise ValueError(f"{self!r} has states of {self.bits} bits, got one of {state.bit_length()}")
+        return state
+
+
+class Lookup:
+    """The result of a sketch, which looks values up in its state."""
+
+    __slots__ = ("_sketch", "_state")
+
+    def __init__(self, sketch: IntSketch, state: int) -> None:
+        self._sketch = sketch
+        self._state = state
+
+    def __eq__(self, other: object) -> bool:
+        return self._as_key() == other._as_key() if isinstance(other, type(self)) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._as_key())
+
+    def _as_key(self) -> tuple[int, ...]:
+        return (*(getattr(self._sketch, name) for name in self._sketch.options), self._state)
+
+
+class Membership(Lookup):
     """The result of a BloomFilter: `value in membership` is never wrong if False, and seldom wrong if True.
 
     A test of membership costs one hash. It raises TypeError for a value of another type than the elements'.
@@ -27,36 +70,24 @@ class Membership:
     (False, True)
     """
 
-    __slots__ = ("_filter", "_state")
-
-    def __init__(self, bloom: BloomFilter, state: int) -> None:
-        self._filter = bloom
-        self._state = state
+    __slots__ = ()
+    _sketch: BloomFilter
 
     def __contains__(self, value: object) -> bool:
-        mask = self._filter.lift_row(self._filter.check_row(value))
+        mask = self._sketch.lift_row(self._sketch.check_row(value))
         return self._state & mask == mask
 
     @property
     def false_positive_rate(self) -> float:
         """The probability that a value which is not in the window tests True, estimated from the bits set."""
-        share: float = self._state.bit_count() / self._filter.bits
-        return share**self._filter.hashes
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Membership):
-            return NotImplemented
-        mine, others = self._filter, other._filter
-        return (mine.bits, mine.hashes, self._state) == (others.bits, others.hashes, other._state)
-
-    def __hash__(self) -> int:
-        return hash((self._filter.bits, self._filter.hashes, self._state))
+        share: float = self._state.bit_count() / self._sketch.bits
+        return share**self._sketch.hashes
 
     def __repr__(self) -> str:
-        return f"<Membership of {self._filter!r}, {self._state.bit_count()} bits set>"
+        return f"<Membership of {self._sketch!r}, {self._state.bit_count()} bits set>"
 
 
-class BloomFilter(ValueMonoid):
+class BloomFilter(IntSketch):
     """A set of elements as a filter of `bits` bits, of which each element sets `hashes`.
 
     Elements are str, bytes, numbers or tuples of them. With 1000 different elements, the default filter is
@@ -72,22 +103,15 @@ class BloomFilter(ValueMonoid):
     True
     """
 
-    identity = 0
-    commutes = True
+    options = ("bits", "hashes")
 
     def __init__(self, *fields: str, bits: int = 16384, hashes: int = 4) -> None:
         super().__init__(*fields)
         self.bits = check_between("BloomFilter", "bits", bits, 1)
         self.hashes = check_between("BloomFilter", "hashes", hashes, 1)
 
-    def check_row(self, row: Row) -> Row:
-        row = super().check_row(row)
-        canonical(row, self)
-        return row
-
     def lift_row(self, row: Row) -> int:
-        both = int.from_bytes(digest(row, self), "little")
-        bit, step = both & (2**64 - 1), both >> 64 | 1
+        bit, step = self.hashed(row)
         mask = 0
         for _ in range(self.hashes):
             mask |= 1 << bit % self.bits
@@ -100,22 +124,12 @@ class BloomFilter(ValueMonoid):
     def lower(self, state: State) -> Membership:
         return Membership(self, state)
 
-    def pack(self, state: State) -> bytes:
-        return int(state).to_bytes((state.bit_length() + 7) // 8, "little")
-
-    def unpack(self, packed: Packed) -> int:
-        return _state(packed, self.bits, self)
-
-    def fingerprint(self) -> str:
-        names = "".join(f"{field!r}, " for field in self.fields)
-        return f"BloomFilter({names}bits={self.bits}, hashes={self.hashes})"
-
 
 #: Bits of a counter. A window has fewer than 2^48 elements, so no counter overflows into the next one.
 _CELL = 48
 
 
-class Frequencies:
+class Frequencies(Lookup):
     """The result of a CountMin: `frequencies[value]` is never too low, and seldom much too high.
 
     A lookup costs one hash. It raises TypeError for a value of another type than the elements'.
@@ -130,15 +144,11 @@ class Frequencies:
     (4, 0, 11)
     """
 
-    __slots__ = ("_sketch", "_state")
-
-    def __init__(self, sketch: CountMin, state: int) -> None:
-        self._sketch = sketch
-        self._state = state
+    __slots__ = ()
+    _sketch: CountMin
 
     def __getitem__(self, value: Value) -> int:
-        cells = self._sketch.cells(self._sketch.check_row(value))
-        return min(self._cell(cell) for cell in cells)
+        return min(map(self._cell, self._sketch.cells(self._sketch.check_row(value))))
 
     def _cell(self, cell: int) -> int:
         return self._state >> _CELL * cell & (1 << _CELL) - 1
@@ -153,22 +163,11 @@ class Frequencies:
         """The most by which a count is too high, except for one value in e**depth."""
         return math.e / self._sketch.width * self.total
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Frequencies):
-            return NotImplemented
-        return self._as_key() == other._as_key()
-
-    def __hash__(self) -> int:
-        return hash(self._as_key())
-
-    def _as_key(self) -> tuple[int, int, int]:
-        return self._sketch.width, self._sketch.depth, self._state
-
     def __repr__(self) -> str:
         return f"<Frequencies of {self._sketch!r}, {self.total} elements>"
 
 
-class CountMin(ValueMonoid):
+class CountMin(IntSketch):
     """Estimates how often each element occurs, in `depth` rows of `width` counters.
 
     Elements are str, bytes, numbers or tuples of them. A count is never too low. For about one value in
@@ -185,8 +184,8 @@ class CountMin(ValueMonoid):
     2
     """
 
-    identity = 0
-    commutes = invertible = True
+    options = ("width", "depth")
+    invertible = True
 
     def __init__(self, *fields: str, width: int = 256, depth: int = 4) -> None:
         super().__init__(*fields)
@@ -196,16 +195,11 @@ class CountMin(ValueMonoid):
             raise ValueError(
                 f"CountMin takes at most {1 << 20} counters of 6 bytes, got width={width} and depth={depth}"
             )
-
-    def check_row(self, row: Row) -> Row:
-        row = super().check_row(row)
-        canonical(row, self)
-        return row
+        self.bits = _CELL * width * depth
 
     def cells(self, row: Row) -> list[int]:
         """The counters of an element, one in each row."""
-        both = int.from_bytes(digest(row, self), "little")
-        cell, step = both & (2**64 - 1), both >> 64 | 1
+        cell, step = self.hashed(row)
         return [at * self.width + (cell + at * step) % self.width for at in range(self.depth)]
 
     def lift_row(self, row: Row) -> int:
@@ -219,23 +213,3 @@ class CountMin(ValueMonoid):
 
     def lower(self, state: State) -> Frequencies:
         return Frequencies(self, state)
-
-    def pack(self, state: State) -> bytes:
-        return int(state).to_bytes((state.bit_length() + 7) // 8, "little")
-
-    def unpack(self, packed: Packed) -> int:
-        return _state(packed, _CELL * self.width * self.depth, self)
-
-    def fingerprint(self) -> str:
-        names = "".join(f"{field!r}, " for field in self.fields)
-        return f"CountMin({names}width={self.width}, depth={self.depth})"
-
-
-def _state(packed: Packed, bits: int, monoid: object) -> int:
-    """The int in some bytes. Raises TypeError or ValueError unless it has at most `bits` bits."""
-    if not isinstance(packed, (bytes, bytearray)):  # Spark gives a bytearray
-        raise TypeError(f"{monoid!r} has bytes as its state, got one of type {type(packed).__name__}")
-    state = int.from_bytes(packed, "little")
-    if state.bit_length() > bits:
-        raise ValueError(f"{monoid!r} has states of {bits} bits, got one of {state.bit_length()}")
-    return state

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from typing import TypeAlias
 
 import numpy as np
@@ -90,13 +91,8 @@ def packs(monoid: Monoid, values: Sequence[Value], close: Close) -> None:
         back = monoid.unpack(unpack(pack(monoid.pack(state))))
         _same(close, back, state, monoid, "changes on its way to bytes and back")
         _same(close, _result(monoid, back), _result(monoid, state), monoid, "lowers otherwise after bytes")
-        _same(
-            close,
-            monoid.combine(back, states[1]),
-            monoid.combine(state, states[1]),
-            monoid,
-            "breaks in bytes",
-        )
+        found, expected = monoid.combine(back, states[1]), monoid.combine(state, states[1])
+        _same(close, found, expected, monoid, "breaks in bytes")
 
 
 def columns_agree(monoid: Monoid, values: Sequence[Value], close: Close) -> None:
@@ -107,7 +103,6 @@ def columns_agree(monoid: Monoid, values: Sequence[Value], close: Close) -> None
 
     layout = layout_of(monoid)
     states = [monoid.lift(value) for value in values]
-    length = len(states)
     columns: Columns = layout.lift(layout.elements(list(values)))
     rows = [monoid.row(value) for value in values]
     prefixes, suffixes = running(monoid, states), running(monoid, states, backwards=True)
@@ -121,32 +116,19 @@ def columns_agree(monoid: Monoid, values: Sequence[Value], close: Close) -> None
     same(monoid.prefix_columns(columns), prefixes, "prefixes")
     same(monoid.suffix_columns(columns), suffixes, "suffixes")
     same(monoid.fold_columns(columns), prefixes[-1:], "folds")
-    same(monoid.prefix_columns(monoid.columns_of(suffixes)), running(monoid, suffixes), "prefixes of states")
-    same(
-        monoid.suffix_columns(monoid.columns_of(prefixes)),
-        running(monoid, prefixes, backwards=True),
-        "suffixes of states",
-    )
-    same(monoid.fold_columns(monoid.columns_of(suffixes)), [fold(monoid, suffixes)], "folds of states")
     early, late = monoid.columns_of(suffixes), monoid.columns_of(prefixes)
+    same(monoid.prefix_columns(early), running(monoid, suffixes), "prefixes of states")
+    same(monoid.suffix_columns(late), running(monoid, prefixes, backwards=True), "suffixes of states")
+    same(monoid.fold_columns(early), [fold(monoid, suffixes)], "folds of states")
+    combined = list(map(monoid.combine, suffixes, prefixes))
+    same(monoid.combine_columns(early, late), combined, "combined states")
+    one, state = tuple(column[:1] for column in columns), states[0]
+    same(monoid.combine_columns(one, late), [monoid.combine(state, b) for b in prefixes], "states behind one")
     same(
-        monoid.combine_columns(early, late),
-        [monoid.combine(a, b) for a, b in zip(suffixes, prefixes, strict=True)],
-        "combined states",
-    )
-    one = tuple(column[:1] for column in columns)
-    same(
-        monoid.combine_columns(one, late),
-        [monoid.combine(states[0], b) for b in prefixes],
-        "states behind one",
-    )
-    same(
-        monoid.combine_columns(early, one),
-        [monoid.combine(a, states[0]) for a in suffixes],
-        "states before one",
+        monoid.combine_columns(early, one), [monoid.combine(a, state) for a in suffixes], "states before one"
     )
     results = [_result(monoid, state) for state in prefixes]
-    for index in range(length):
+    for index in range(len(states)):
         part = tuple(column[index : index + 1] for column in monoid.prefix_columns(columns))
         _same(close, _column_results(monoid, part), [results[index]], monoid, "has other results in columns")
         _same(close, monoid.state_at(part, 0), prefixes[index], monoid, "finds another state in columns")
@@ -191,13 +173,9 @@ def fold(monoid: Monoid, states: Sequence[State]) -> State:
 
 def running(monoid: Monoid, states: Sequence[State], *, backwards: bool = False) -> list[State]:
     """The aggregates of all prefixes, or of all suffixes."""
-    out: list[State] = []
-    for state in reversed(states) if backwards else states:
-        if not out:
-            out.append(state)
-        else:
-            out.append(monoid.combine(state, out[-1]) if backwards else monoid.combine(out[-1], state))
-    return out[::-1] if backwards else out
+    if backwards:
+        return list(accumulate(reversed(states), lambda younger, older: monoid.combine(older, younger)))[::-1]
+    return list(accumulate(states, monoid.combine))
 
 
 def _result(monoid: Monoid, state: State) -> State:

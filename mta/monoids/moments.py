@@ -38,17 +38,13 @@ def _counting(count: int) -> Array:
 
 def _running(counts: Array) -> Array:
     """Running totals of counts. In states of single elements, all counts are 1."""
-    if _all_ones(counts):
-        return _counting(len(counts))
-    return np.add.accumulate(counts)
+    return _counting(len(counts)) if _all_ones(counts) else np.add.accumulate(counts)
 
 
 def _all_ones(counts: Array) -> bool:
     if not len(counts):
         return True
-    if counts.strides[0] == 0:
-        return int(counts[0]) == 1
-    return int(counts[0]) == 1 and int(counts.max()) == 1
+    return int(counts[0]) == 1 and (counts.strides[0] == 0 or int(counts.max()) == 1)
 
 
 class Mean(ColumnarMonoid):
@@ -198,9 +194,7 @@ class _StdDev(ColumnarMonoid):
 
     def lower(self, state: State) -> Result:
         count, _, squares = state
-        if count <= self.freedom:
-            return math.nan
-        return math.sqrt(squares / (count - self.freedom))
+        return math.sqrt(squares / (count - self.freedom)) if count > self.freedom else math.nan
 
     def lift_columns(self, inputs: Columns) -> Columns:
         column = inputs[0].astype(np.float64, copy=False)

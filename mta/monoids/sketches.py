@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import functools
 import math
-from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,7 +16,7 @@ import msgpack
 
 from mta.kinds import Packed, Row, State, Value
 from mta.monoids.columns import number
-from mta.monoids.values import ValueMonoid, canonical, digest
+from mta.monoids.values import HashedMonoid, ValueMonoid, canonical, digest
 from mta.options import check_between, is_number
 
 
@@ -38,6 +37,9 @@ class Sketch(ValueMonoid):
     identity = None
     commutes = True
 
+    #: the name of the class of the sketches in DataSketches
+    sketch_class: str
+
     def __init__(self, *fields: str) -> None:
         super().__init__(*fields)
         _library()
@@ -53,29 +55,22 @@ class Sketch(ValueMonoid):
         return merged
 
     def pack(self, state: State) -> bytes | None:
-        return None if state is None else self.to_bytes(state)
+        return None if state is None else bytes(state.serialize(*self.item_codec()))
 
     def unpack(self, packed: Packed) -> State:
+        if packed is None:
+            return None
         try:
-            return None if packed is None else self.from_bytes(packed)
+            return getattr(_library(), self.sketch_class).deserialize(packed, *self.item_codec())
         except MemoryError:  # damaged bytes may ask for any amount of memory; a sketch is small
             raise ValueError(f"bytes that are no sketch of {self!r}") from None
 
-    def fingerprint(self) -> str:
-        parts = [*map(repr, self.fields), self.parameters()]
-        return f"{type(self).__name__}({', '.join(parts)})"
-
-    @abstractmethod
-    def parameters(self) -> str: ...
-
-    @abstractmethod
-    def to_bytes(self, sketch: State) -> bytes: ...
-
-    @abstractmethod
-    def from_bytes(self, data: bytes) -> State: ...
+    def item_codec(self) -> tuple[Any, ...]:
+        """What serializes the items of a sketch, if they are objects of Python."""
+        return ()
 
 
-class DistinctCount(Sketch):
+class DistinctCount(HashedMonoid, Sketch):
     """Estimates the number of different elements, which are str, bytes, numbers or tuples of them.
 
     A CPC sketch with 2**lg_k rows; with the default of 12 the error is about 1 %. The estimate depends only
@@ -91,14 +86,12 @@ class DistinctCount(Sketch):
     3
     """
 
+    sketch_class = "cpc_sketch"
+    options = ("lg_k",)
+
     def __init__(self, *fields: str, lg_k: int = 12) -> None:
         super().__init__(*fields)
         self.lg_k = check_between("DistinctCount", "lg_k", lg_k, 4, 26)
-
-    def check_row(self, row: Row) -> Row:
-        row = super().check_row(row)
-        canonical(row, self)
-        return row
 
     def lift_row(self, row: Row) -> State:
         sketch = _library().cpc_sketch(self.lg_k)
@@ -113,15 +106,6 @@ class DistinctCount(Sketch):
 
     def lower(self, state: State) -> float:
         return 0.0 if state is None else float(state.get_estimate())
-
-    def parameters(self) -> str:
-        return f"lg_k={self.lg_k}"
-
-    def to_bytes(self, sketch: State) -> bytes:
-        return bytes(sketch.serialize())
-
-    def from_bytes(self, data: bytes) -> State:
-        return _library().cpc_sketch.deserialize(data)
 
 
 class Quantiles(Sketch):
@@ -139,6 +123,9 @@ class Quantiles(Sketch):
     >>> window.query()
     {0.5: 50.0, 0.9: 90.0}
     """
+
+    sketch_class = "kll_doubles_sketch"
+    options = ("q", "k")
 
     def __init__(self, *fields: str, q: float | Iterable[float] = (0.25, 0.5, 0.75), k: int = 200) -> None:
         super().__init__(*fields)
@@ -165,15 +152,6 @@ class Quantiles(Sketch):
         values = state.get_quantiles(list(self.q), True)
         return {share: float(value) for share, value in zip(self.q, values, strict=True)}
 
-    def parameters(self) -> str:
-        return f"q={self.q}, k={self.k}"
-
-    def to_bytes(self, sketch: State) -> bytes:
-        return bytes(sketch.serialize())
-
-    def from_bytes(self, data: bytes) -> State:
-        return _library().kll_doubles_sketch.deserialize(data)
-
 
 class HeavyHitters(Sketch):
     """Estimates the `top` most frequent elements, as a list of (element, count), the most frequent first.
@@ -190,6 +168,9 @@ class HeavyHitters(Sketch):
     >>> window.query()
     [('i', 4), ('s', 4)]
     """
+
+    sketch_class = "frequent_items_sketch"
+    options = ("top", "lg_size")
 
     def __init__(self, *fields: str, top: int = 10, lg_size: int = 10) -> None:
         super().__init__(*fields)
@@ -216,14 +197,8 @@ class HeavyHitters(Sketch):
         found.sort(key=lambda entry: (-entry[1], canonical(entry[0], self)))
         return [(entry[0], entry[1]) for entry in found[: self.top]]
 
-    def parameters(self) -> str:
-        return f"top={self.top}, lg_size={self.lg_size}"
-
-    def to_bytes(self, sketch: State) -> bytes:
-        return bytes(sketch.serialize(_item_codec()))
-
-    def from_bytes(self, data: bytes) -> State:
-        return _library().frequent_items_sketch.deserialize(data, _item_codec())
+    def item_codec(self) -> tuple[Any, ...]:
+        return (_item_codec(),)
 
 
 @functools.cache

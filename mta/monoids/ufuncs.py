@@ -15,7 +15,7 @@ import numpy as np
 from mta.kinds import Array, Columns, Result, Results, Row, State, Value
 from mta.monoids.base import LOST, ColumnarMonoid
 from mta.monoids.columns import alike, check_numbers, column_of, is_finite
-from mta.numbers.wide import added, as_objects, is_wide, narrowed, plain_list, running, total
+from mta.numbers.wide import added, as_objects, is_wide, narrowed, plain_list, reach, running, total
 
 _WORD = 2**63
 
@@ -73,12 +73,8 @@ SCALAR: dict[np.ufunc, Callable[[State, State], State]] = {
 }
 
 
-def _magnitude(column: Array) -> int:
-    return max(int(column.max()), -int(column.min()))
-
-
 def _sum_fits(column: Array) -> bool:
-    return _magnitude(column) * len(column) < _WORD
+    return reach(column) * len(column) < _WORD
 
 
 def _product_fits(column: Array) -> bool:
@@ -179,7 +175,7 @@ class UfuncMonoid(ColumnarMonoid):
         growth = _GROWTH.get(self.ufunc)
         if growth is None or a.dtype.kind != "i" or b.dtype.kind != "i" or not len(a) or not len(b):
             return True
-        return growth[0](_magnitude(a), _magnitude(b)) < _WORD
+        return growth[0](reach(a), reach(b)) < _WORD
 
     def _fold_fits(self, column: Array) -> bool:
         """Whether the ufunc itself folds and scans a column without overflow."""
@@ -244,8 +240,7 @@ class Count(UfuncMonoid):
     def lift_row(self, row: Row) -> State:  # noqa: ARG002
         return 1
 
-    def lift_columns(self, inputs: Columns) -> Columns:
-        return (np.ones(len(inputs[0]), dtype=np.int64),)
+    lift_columns = check_columns
 
 
 class Sum(UfuncMonoid):
@@ -282,8 +277,7 @@ class Product(UfuncMonoid):
     ufunc = np.multiply
     identity = 1
 
-    def combine(self, older: State, younger: State) -> State:
-        return _times(older, younger)
+    combine = staticmethod(_times)
 
 
 class Min(UfuncMonoid):

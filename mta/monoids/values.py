@@ -9,7 +9,7 @@ import numpy as np
 
 from mta.kinds import Array, Row, State, Value
 from mta.monoids.base import Monoid, required
-from mta.monoids.columns import column_of, number, numeric_column, refuse_time_types
+from mta.monoids.columns import column_of, number, numeric_column, refuse_time_types, row_by_row
 from mta.owned import own
 
 #: Names of the types that other libraries have for missing values. By name, no library has to be imported.
@@ -40,13 +40,7 @@ def plain_column(column: Value, monoid: object) -> Array:
     if kind in "fib" or (kind == "u" and given.dtype.itemsize < 8):
         return numeric_column(given, monoid)
     refuse_time_types(given, monoid)
-    values = []
-    for row, value in enumerate(given.tolist()):
-        try:
-            values.append(plain(value, monoid))
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"row {row}: {error}") from None
-    return column_of(values)
+    return column_of(row_by_row(lambda value: plain(value, monoid), given.tolist()))
 
 
 def unwrapped(value: Value, monoid: object) -> Value:
@@ -93,6 +87,9 @@ class ValueMonoid(Monoid):
     Parameters: the name of the field, or none. Raises TypeError for more names.
     """
 
+    #: the options of the constructor that the fingerprint names
+    options: tuple[str, ...] = ()
+
     def __init__(self, *fields: str) -> None:
         if len(fields) > 1 or not all(isinstance(field, str) for field in fields):
             raise TypeError(f"{type(self).__name__} takes one field name or none, got {fields!r}")
@@ -109,4 +106,17 @@ class ValueMonoid(Monoid):
         return self.lift_row(self.row(value))
 
     def lift_row(self, row: Row) -> State:
+        return row
+
+    def fingerprint(self) -> str:
+        options = (f"{name}={getattr(self, name)}" for name in self.options)
+        return f"{type(self).__name__}({', '.join([*map(repr, self.fields), *options])})"
+
+
+class HashedMonoid(ValueMonoid):
+    """A monoid that hashes its elements: str, bytes, numbers or tuples of them."""
+
+    def check_row(self, row: Row) -> Row:
+        row = super().check_row(row)
+        canonical(row, self)
         return row

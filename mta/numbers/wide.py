@@ -81,7 +81,7 @@ def as_objects(column: Array) -> Array:
 def is_large(column: Array) -> bool:
     """Whether a difference of two entries may leave 64 bits."""
     column = narrowed(column) if is_wide(column) else column
-    return is_wide(column) or (column.dtype.kind == "i" and _reach(column) >= _WORD // 2)
+    return is_wide(column) or (column.dtype.kind == "i" and reach(column) >= _WORD // 2)
 
 
 def subtractable(column: Array) -> Array:
@@ -110,6 +110,11 @@ class Words:
         return found
 
 
+def reach(column: Array) -> int:
+    """The greatest absolute value."""
+    return max(int(column.max()), -int(column.min())) if len(column) else 0
+
+
 def added(older: Array, younger: Array) -> Array:
     """The sums of two columns of one or two words, entry by entry. One of them may have a single entry."""
     if older.dtype.kind == younger.dtype.kind == "i":
@@ -117,7 +122,7 @@ def added(older: Array, younger: Array) -> Array:
         if not _wrapped(older, younger, sums).any():
             return sums
     a, b = _in_two_words(older), _in_two_words(younger)
-    if _reach(a["high"]) + _reach(b["high"]) >= _WORD - 1:
+    if reach(a["high"]) + reach(b["high"]) >= _WORD - 1:
         return as_objects(older) + as_objects(younger)
     low = a["low"] + b["low"]
     high = a["high"] + b["high"]
@@ -132,7 +137,7 @@ def running(column: Array) -> Array:
         if not _wrapped(sums[:-1], column[1:], sums[1:]).any():
             return sums
     wide = _in_two_words(column)
-    if (_reach(wide["high"]) + 1) * len(wide) >= _WORD:
+    if (reach(wide["high"]) + 1) * len(wide) >= _WORD:
         return np.add.accumulate(as_objects(column), dtype=object)
     low = np.add.accumulate(wide["low"])
     high = wide["high"].copy()
@@ -149,7 +154,7 @@ def total(column: Array) -> int:
 
 def ratios(totals: Array, counts: Array) -> Array:
     """Totals divided by counts, each rounded once, as in Python."""
-    if totals.dtype.kind == "f" or (totals.dtype.kind == "i" and _reach(totals) <= _EXACT):
+    if totals.dtype.kind == "f" or (totals.dtype.kind == "i" and reach(totals) <= _EXACT):
         return np.asarray(totals / counts, dtype=np.float64)
     wide = widened(totals)
     if wide is None:
@@ -209,8 +214,3 @@ def _wrapped(older: Array, younger: Array, sums: Array) -> Array:
 
 def _sum_of_halves(column: Array, half: np.int64 | np.uint64) -> int:
     return (int((column >> half).sum()) << 32) + int((column & type(half)(_LOW_HALF)).sum())
-
-
-def _reach(column: Array) -> int:
-    """The greatest absolute value."""
-    return max(int(column.max()), -int(column.min())) if len(column) else 0

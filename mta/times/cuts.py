@@ -1,4 +1,4 @@
-"""The arithmetic of cuts, for one time and for columns of times. A window compares its times with a cut.
+"""The arithmetic of cuts, for one time and for columns of times, and their positions among the times.
 
 A window of length `span` that ends at `time` keeps the times after the cut, time - span. A window with a
 closed start keeps times at the cut too. For whole times the cut is exact, for any span. For other times it is
@@ -27,6 +27,9 @@ _GAPS = 2**53
 _HALVES = 2**51
 
 _WORD = 2**63
+
+#: Fewer cuts than this are searched by `searchsorted`.
+FEW_CUTS = 256
 
 
 def cut(time: Time, span: float, side: Side) -> Time:
@@ -71,6 +74,30 @@ def before(times: Array, moment: Time, side: Side) -> int:
     return int(times.searchsorted(comparable(times.dtype, moment, side), side))
 
 
+def boundaries(times: Array, cuts: Array, side: Side) -> Array:
+    """`before` for each of many sorted cuts.
+
+    `searchsorted` takes some 20 ns a cut. One pass over both takes 5 ns, if the times are equidistant, or
+    whole numbers that are close together.
+    """
+    count, cuts = len(cuts), comparable_column(times, cuts, side)
+    if count < FEW_CUTS or 4 * count < len(times):
+        return times.searchsorted(cuts, side)
+    found = _steady(times, cuts, side)
+    if found is not None:
+        return np.arange(found.start, found.stop)
+    if times.dtype.kind == cuts.dtype.kind == "i" and 0 < int(times[-1]) - int(times[0]) <= 4 * len(times):
+        return _counted(times, cuts, side)
+    return times.searchsorted(cuts, side)
+
+
+def steady(times: Array, cuts: Array, side: Side) -> range | None:
+    """The `boundaries` of many cuts as a range; None if they are no range or that takes long to find out."""
+    if len(cuts) < FEW_CUTS or times.dtype.kind + cuts.dtype.kind not in ("ii", "ff"):
+        return None
+    return _steady(times, cuts, side)
+
+
 def comparable(dtype: np.dtype[Any], moment: Any, side: Side) -> Any:
     """A moment as a number that compares exactly with times of a type, at the same position among them."""
     if isinstance(moment, np.generic):
@@ -78,14 +105,9 @@ def comparable(dtype: np.dtype[Any], moment: Any, side: Side) -> Any:
     if dtype.kind == "i" and not isinstance(moment, int):
         moment = -_WORD if moment < -_WORD else _WORD if moment > _WORD else moment
         moment = math.floor(moment) if side == "right" else math.ceil(moment)
-    if dtype.kind == "i":
-        return _within_word(moment)
-    if dtype.kind == "f" and isinstance(moment, int):
-        real = _real(moment)
-        if side == "right" and real > moment:
-            return math.nextafter(real, -math.inf)
-        return math.nextafter(real, math.inf) if side == "left" and real < moment else real
-    return moment
+    if dtype.kind == "i":  # the nearest number of 64 bits has all whole times on the same sides
+        return moment if -_WORD <= moment < _WORD else -_WORD if moment < 0 else _WORD - 1
+    return _rounded(moment, side) if dtype.kind == "f" and isinstance(moment, int) else moment
 
 
 def comparable_column(times: Array, moments: Array, side: Side) -> Array:
@@ -111,10 +133,15 @@ def _exact(time: float, span: float, side: Side) -> float:
     found = Fraction(time) - Fraction(span)
     if not -_GAPS < found < _GAPS:
         return math.floor(found) if side == "right" else math.ceil(found)
-    real = float(found)
-    if side == "right" and real > found:
+    return _rounded(found, side)
+
+
+def _rounded(number: int | Fraction, side: Side) -> float:
+    """The float at the same position among floats as a number."""
+    real = _real(number)
+    if side == "right" and real > number:
         return math.nextafter(real, -math.inf)
-    return math.nextafter(real, math.inf) if side == "left" and real < found else real
+    return math.nextafter(real, math.inf) if side == "left" and real < number else real
 
 
 def _fractional(times: Array, span: float, side: Side, largest: float) -> Array:
@@ -142,14 +169,7 @@ def _minus(times: Array, span: int) -> Array:
     return times
 
 
-def _within_word(moment: int) -> int:
-    """The moment, or the nearest number of 64 bits: all whole times are on the same side of both."""
-    if moment < -_WORD:
-        return -_WORD
-    return _WORD - 1 if moment >= _WORD else moment
-
-
-def _real(number: float) -> float:
+def _real(number: float | Fraction) -> float:
     try:
         return float(number)
     except OverflowError:
@@ -158,3 +178,33 @@ def _real(number: float) -> float:
 
 def _objects(numbers: list[Any]) -> Array:
     return np.fromiter(numbers, dtype=object, count=len(numbers))
+
+
+def _steady(times: Array, cuts: Array, side: Side) -> range | None:
+    """The boundaries as a range if each cut is one time further than the cut before it."""
+    count = len(cuts)
+    first = int(times.searchsorted(cuts[0], side))
+    if first + count > len(times):
+        return None
+    kept, gone, later = times[first : first + count], times[first : first + count - 1], cuts[1:]
+    for some in (slice(-1, None), slice(None)):  # the last one first, which mostly suffices to say no
+        if side == "right":
+            holds = (gone[some] <= later[some]).all() and (kept[some] > cuts[some]).all()
+        else:
+            holds = (gone[some] < later[some]).all() and (kept[some] >= cuts[some]).all()
+        if not holds:
+            return None
+    return range(first, first + count)
+
+
+def _counted(times: Array, cuts: Array, side: Side) -> Array:
+    """The boundaries among whole times that are close together, from a table of counts for each moment."""
+    low, extent = int(times[0]), int(times[-1] - times[0])
+    # table[i] is the number of times before low + i
+    table = np.bincount(times - (low - 1))
+    np.cumsum(table, out=table)
+    first = low - (side == "right")
+    if cuts[0] < first or cuts[-1] > first + extent + 1:
+        cuts = np.clip(cuts, first, min(first + extent + 1, 2**63 - 1))
+    found: Array = table.take(cuts - first)
+    return found

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from mta import AmortizedMTA, LogMTA, baselines, monoids
 from mta.keyed.folds import first_rows
 from mta.policies import Policy, TimeWindow
-from mta.times.boundaries import FEW_CUTS, boundaries
-from mta.times.cuts import Side, before, comparable, cut, cuts
+from mta.times.cuts import FEW_CUTS, Side, before, boundaries, comparable, cut, cuts
 
 GAPS = 2**53
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mta.times.boundaries import FEW_CUTS, boundaries
+from mta.times.cuts import FEW_CUTS, boundaries
 
 KINDS = ["steady", "dense", "sparse", "floats", "equal", "bursts", "two"]
 

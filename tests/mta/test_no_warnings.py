@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mta import AmortizedMTA, LogMTA, monoids
 from mta.durability.operations import verify
 from mta.policies import CountWindow, TimeWindow
-from mta.times.boundaries import FEW_CUTS, boundaries
+from mta.times.cuts import FEW_CUTS, boundaries
 from stores import open_store
 
 END = 2**63 - 1

@@ -12,8 +12,7 @@ from rolled import column, roll
 
 from mta import monoids, policies
 from mta.keyed import folds
-from mta.times.boundaries import boundaries
-from mta.times.cuts import cuts
+from mta.times.cuts import boundaries, cuts
 from spark_integration.aggregates import results
 from spark_integration.partition import emitter
 
