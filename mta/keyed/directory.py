@@ -144,8 +144,6 @@ class Directory:
             put(self._long, long),
         )
 
-    # -- as saved ---------------------------------------------------------------------------------------
-
     def encode(self) -> SavedDirectory:
         """The form takes about two bytes for a segment: the low half of a number."""
         epochs, indices = np.unique(self._epochs, return_inverse=True)

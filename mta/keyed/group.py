@@ -32,9 +32,24 @@ class Program(Protocol):
 
 
 class Rows(NamedTuple):
+    """A batch of elements of one program, with their times."""
+
     values: Any
     times: Array | None
     length: int
+
+    def followed_by(self, new: Rows, program: Program) -> Rows:
+        values, times = program.joined(self.values, new.values), new.times
+        if times is not None:
+            assert self.times is not None
+            times = np.concatenate([self.times, times])
+        return Rows(values, times, self.length + new.length)
+
+    def last(self, count: int, program: Program) -> Rows:
+        """A copy of the last `count` rows."""
+        start = self.length - count
+        times = None if self.times is None else self.times[start:].copy()
+        return Rows(program.kept(self.values, start, self.length), times, count)
 
 
 class Group:
@@ -77,21 +92,16 @@ class Group:
 
     def _slide_in_memory(self, values: Any, times: Array | None, count: int) -> Any:
         """The results, or None if the window becomes too long for memory."""
-        before, program, layout = self.rows, self._program, self._layout
-        if before.length:
-            values = program.joined(before.values, values)
-            if times is not None:
-                assert before.times is not None
-                times = np.concatenate([before.times, times])
-        total = before.length + count
+        rows, layout = Rows(values, times, count), self._layout
+        if self.rows.length:
+            rows = self.rows.followed_by(rows, self._program)
+        total = rows.length
         start = np.zeros(1, dtype=np.int64)
-        firsts = first_rows(start, total, times, self._limits)
-        first = int(firsts[-1])
-        if total - first > self._most:
+        firsts = first_rows(start, total, rows.times, self._limits)
+        held = total - int(firsts[-1])
+        if held > self._most:
             return None
-        states = layout.lift(layout.elements(values))
-        found = folds(layout, states, start, firsts)
-        results = layout.lower(layout.cut(found, before.length, total))
-        kept = None if times is None else times[first:].copy()
-        self.rows = Rows(program.kept(values, first, total), kept, total - first)
+        found = folds(layout, layout.lift(layout.elements(rows.values)), start, firsts)
+        results = layout.lower(layout.cut(found, total - count, total))
+        self.rows = rows.last(held, self._program)
         return results

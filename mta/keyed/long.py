@@ -176,18 +176,9 @@ class LongKey:
         if group.window is None or held > SHORT_AGAIN or self._plan.limits.predicates:
             self._noted[number] = None
             return
-        values, times, count = new
-        if before is not None and count < held:
-            values = program.joined(before.values, values)
-            if times is not None:
-                assert before.times is not None
-                times = np.concatenate([before.times, times])
-            count += before.length
-        kept = min(held, count)
-        values = program.kept(values, count - kept, count)
-        self._noted[number] = Rows(values, None if times is None else times[count - kept :].copy(), kept)
-
-    # -- save -------------------------------------------------------------------------------------------
+        if before is not None and new.length < held:
+            new = before.followed_by(new, program)
+        self._noted[number] = new.last(min(held, new.length), program)
 
     def short(self) -> list[Rows] | None:
         """The rows of the windows, if all of them are short; the windows are then closed."""

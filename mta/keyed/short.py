@@ -53,9 +53,7 @@ class ShortWindows:
             self._times = np.concatenate([before.times, times])[order]
         self._firsts = first_rows(self._starts, count, self._times, plan.limits)
         #: the columns of each program
-        self._columns: list[dict[str, Any]] = []
-        for known, new in zip(before.values, values, strict=True):
-            self._columns.append({name: taken(end_to_end([known[name], new[name]]), order) for name in known})
+        self._columns = taken(end_to_end([before.values, values]), order)
         self._values = [elements(each, count) for each in self._columns]
 
     def parts(self) -> Iterator[tuple[int, int]]:
@@ -95,7 +93,7 @@ class ShortWindows:
             np.full(len(counts), seen, dtype=np.int64),
             counts,
             None if self._times is None else self._times[rows],
-            [{name: taken(column, rows) for name, column in each.items()} for each in self._columns],
+            taken(self._columns, rows),
             np.full(len(counts), None, dtype=object),
         )
         return block, int(self._lengths.sum()) - len(rows)

@@ -58,8 +58,6 @@ class KeyWindows:
             found |= np.isin(digests, digests_of(b"".join(sorted(self._open))))
         return found
 
-    # -- short windows ----------------------------------------------------------------------------------
-
     def short(self, digests: Array, lengths: Array, times: Array, values: Sequence[Any]) -> ShortWindows:
         """The windows of loaded keys, with their new rows."""
         indices = self._table.block.find(digests)
@@ -85,8 +83,6 @@ class KeyWindows:
             rows = _rows_of(block, key)
             found[key] = any(SavedRows.encode(each).size() > INLINE_ROWS for each in rows)
         return found
-
-    # -- long windows -----------------------------------------------------------------------------------
 
     def long(self, digest: bytes) -> LongKey:
         """The windows of a loaded key by themselves, to take in new rows."""
@@ -146,8 +142,6 @@ class KeyWindows:
         if self._done:
             self._table.put(joined(self._done))
             self._done = []
-
-    # -- ends -------------------------------------------------------------------------------------------
 
     def forget(self, keys: Array) -> None:
         """Removes keys of the table, by their indices; their windows are retired."""
