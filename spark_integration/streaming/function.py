@@ -109,36 +109,30 @@ class StreamFunction:
             state.update((found.encode(),))
 
     def _loaded(self, bucket: int, state: GroupState, attempt: TaskAttempt) -> BucketState:
+        identity = self._stream.identity
         if state.exists:
-            identity = self._stream.identity
             return decode_state(bytes(state.get[0]), identity.fingerprint, identity.text)
         name = f"stream/{attempt.query}/{self._stream.operator}"
-        fingerprint = self._stream.identity.fingerprint
-        return BucketState(fingerprint, name, bucket)
+        return BucketState(identity.fingerprint, name, bucket)
 
     def _batches(self, frames: Iterator[pd.DataFrame]) -> Iterator[pa.RecordBatch]:
         """Few and large batches, with rows in the order of the input, so that replays agree."""
         came: list[tuple[int, pa.RecordBatch]] = []
-        rows = 0
-        for position, batch in self._unpacked(frames):
-            came.append((position, batch))
-            rows += batch.num_rows
-            if rows >= HELD_ROWS:
-                yield _in_order(came)
-                rows = 0
-        if came:
-            yield _in_order(came)
-
-    def _unpacked(self, frames: Iterator[pd.DataFrame]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        count = 0
         for frame in frames:
             # its columns one by one cost more than a short window
             columns = list(frame.columns)
             position, packed = columns.index(POSITION), columns.index(ROWS)
             for row in frame.to_numpy().tolist():
                 if row[packed] is not None:
-                    yield row[position], deserialized(row[packed], self._stream.rows.keyed)
-
-    # -- time -------------------------------------------------------------------------------------------
+                    batch = deserialized(row[packed], self._stream.rows.keyed)
+                    came.append((row[position], batch))
+                    count += batch.num_rows
+                if count >= HELD_ROWS:
+                    yield _in_order(came)
+                    count = 0
+        if came:
+            yield _in_order(came)
 
     def _clock(self, state: GroupState) -> int | None:
         """In microseconds: the watermark, or the time of the micro-batch; None before there is one."""
