@@ -152,6 +152,11 @@ def ranges(starts: Array, lengths: Array) -> Array:
     return found
 
 
+def elements(columns: Mapping[str, Any], count: int) -> Any:
+    """The columns of a block as a batch of elements."""
+    return columns if columns else np.ones(count, dtype=np.int64)
+
+
 def taken(values: Sequence[Mapping[str, Any]], rows: Array) -> list[dict[str, Any]]:
     """Some rows of the columns of each program."""
     found: list[dict[str, Any]] = [{} for _ in values]

@@ -1,16 +1,24 @@
-"""The window of one key, batch by batch: rows in memory while it is short, then a window with pages."""
+"""What the windows of keys compute, and the window of one key, batch by batch.
+
+Its rows are in memory while the window is short; then they move into a window with pages.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from mta.core.limits import Limits
 from mta.core.states import layout_of
+from mta.keyed.block import Shape
 from mta.keyed.folds import first_rows, folds
 from mta.monoids.base import Array, Monoid
 from mta.policies import Policy
+from mta.window import MonoidTreeAggregator
 
 #: A window of no more rows is kept as it is, and computed anew with every batch.
 SHORT_WINDOW = 4096
@@ -29,6 +37,28 @@ class Program(Protocol):
 
     def kept(self, values: Any, start: int, stop: int) -> Any:
         """A copy of a part of a batch."""
+
+
+@dataclass(frozen=True)
+class KeyedPlan:
+    """Each key has one window for each program; all of them are under one frame."""
+
+    shape: Shape
+    programs: Sequence[Program]
+    #: of each program; the same but for what their predicates see
+    policies: Sequence[Policy]
+    page_sizes: Sequence[int]
+    #: of windows whose pages are in the store
+    algorithm: type[MonoidTreeAggregator]
+
+    @cached_property
+    def limits(self) -> Limits:
+        return self.policies[0].limits()
+
+    @cached_property
+    def most_rows(self) -> int:
+        """The most rows of a window that is kept with those of other keys."""
+        return min(SHORT_WINDOW, *self.page_sizes)
 
 
 class Rows(NamedTuple):

@@ -21,8 +21,7 @@ from mta.durability.manifest import Version
 from mta.encoding import packing
 from mta.encoding.untrusted import Malformed, fields, text, whole
 from mta.keyed.codec import Column
-from mta.keyed.group import SHORT_WINDOW, Group, Rows
-from mta.keyed.plan import KeyedPlan
+from mta.keyed.group import SHORT_WINDOW, Group, KeyedPlan, Rows
 from mta.window import MonoidTreeAggregator, open_version, save_version
 from stores import Store, StoreError
 
@@ -199,10 +198,10 @@ class LongKey:
 
     def save(self, number: int) -> bytes:
         """The windows under the number of a version; the pages that they name are in the store."""
-        windows = [
-            self._saved(group, f"{self._name}/{program}", number) for program, group in enumerate(self.groups)
-        ]
-        noted = [None if rows is None else SavedRows.encode(rows) for rows in self._noted]
+        windows, noted = [], []
+        for program, (group, rows) in enumerate(zip(self.groups, self._noted, strict=True)):
+            windows.append(self._saved(group, f"{self._name}/{program}", number))
+            noted.append(None if rows is None else SavedRows.encode(rows))
         for name, hold in self._holds.items():
             clear_up_after_others(self._store, name, hold)
         return bytes(msgpack.packb(SavedKey(self._name, windows, self.stored, noted)))

@@ -11,10 +11,9 @@ from mta.durability.attempts import AttemptHold
 from mta.durability.manifest import Version
 from mta.encoding.untrusted import Malformed
 from mta.errors import ManifestCorrupt
-from mta.keyed.block import LONG, Block, digest_at, digests_of, joined
-from mta.keyed.group import SHORT_WINDOW, Rows
+from mta.keyed.block import LONG, Block, digest_at, digests_of, elements, joined
+from mta.keyed.group import SHORT_WINDOW, KeyedPlan, Rows
 from mta.keyed.long import INLINE_ROWS, LongKey, SavedKey, SavedRows
-from mta.keyed.plan import KeyedPlan, elements
 from mta.keyed.segments import text_sizes
 from mta.keyed.short import ShortWindows
 from mta.keyed.table import KeyTable

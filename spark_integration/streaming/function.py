@@ -18,7 +18,6 @@ from spark_integration.running.messages import said_in_one_line
 from spark_integration.running.metering import STREAM_SUMS, Meter
 from spark_integration.streaming.backlog import HELD_ROWS
 from spark_integration.streaming.bucket.task import BucketTask
-from spark_integration.streaming.digests import decode_bucket
 from spark_integration.streaming.identity import decode_identity
 from spark_integration.streaming.packing import POSITION, QUERY_KEY, ROWS, Filling, packed_counts
 from spark_integration.streaming.plan import StreamPlan, Tools
@@ -64,7 +63,7 @@ class StreamFunction:
         plan = self._stream.plan
         meter = Meter(on=True, sums=STREAM_SUMS)
         with OPEN_STORES.store(partition_url(plan.store, attempt), plan.store_options) as store:
-            before = self._loaded(decode_bucket(bytes(key[0])), state, attempt)
+            before = self._loaded(int.from_bytes(key[0], "big"), state, attempt)
             clock = self._clock(state)
             task = BucketTask(self._tools, before, meter.metered(store), attempt, meter, clock)
             rows = task.rows(self._batches(frames))

@@ -13,7 +13,7 @@ import pyarrow as pa
 from mta import AmortizedMTA, LogMTA
 from mta.checks import COLUMN_PAGE, OBJECT_PAGE
 from mta.keyed.block import Shape
-from mta.keyed.plan import KeyedPlan
+from mta.keyed.group import KeyedPlan
 from spark_integration.aggregates.predicates import without_nulls
 from spark_integration.aggregates.programs import Program
 from spark_integration.aggregates.results import Results

@@ -131,10 +131,8 @@ def stream_plan(
             )
     forgets = None
     if forget_after is not None:
-        if waits:
-            forgets = span_of(forget_after, "both", order.name, order.type, "forget_after")
-        else:
-            forgets = span_of(forget_after, "both", "the clock", sql.TimestampType(), "forget_after")
+        name, kind = (order.name, order.type) if waits else ("the clock", sql.TimestampType())
+        forgets = span_of(forget_after, "both", name, kind, "forget_after")
     kept = _as_kept(plan, case_sensitive)
     stream = StreamPlan(
         plan=kept,

@@ -124,10 +124,19 @@ class BucketTask:
             batch, without = self._tools.blame.attempt(Chunk([batch], []), 0, batch.num_rows, timed)
             if without is not None:
                 untimed.append(without)
-            batch = self._not_late(batch)
+            times, on_time = order.times(batch), None
+            if self._backlog is None:
+                on_time = self._not_before_others(batch, times)
+            elif self._complete is not None:
+                on_time = times > self._complete
+            if on_time is not None and not bool(on_time.all()):
+                self._meter.add("late", int(batch.num_rows - np.count_nonzero(on_time)))
+                batch, times = batch.take(pa.array(np.flatnonzero(on_time))), times[on_time]
             if not batch.num_rows:
                 continue
             if self._backlog is not None:
+                if self._tools.stream.forgets_rows:
+                    self._expected.append(last_times(batch, times))
                 self._backlog.add(batch)
                 continue
             batch = order.sorted(batch)
@@ -136,20 +145,6 @@ class BucketTask:
             else:
                 parts += in_file(batch, order, files)
         return parts
-
-    def _not_late(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        on_time: Array | None = None
-        times = self._tools.order.times(batch)
-        if self._backlog is None:
-            on_time = self._not_before_others(batch, times)
-        elif self._complete is not None:
-            on_time = times > self._complete
-        if on_time is not None and not bool(on_time.all()):
-            self._meter.add("late", int(batch.num_rows - np.count_nonzero(on_time)))
-            batch, times = batch.take(pa.array(np.flatnonzero(on_time))), times[on_time]
-        if self._backlog is not None and self._tools.stream.forgets_rows and batch.num_rows:
-            self._expected.append(last_times(batch, times))
-        return batch
 
     def _not_before_others(self, batch: pa.RecordBatch, times: Array) -> Array:
         """Which rows are not older than a row of their key that has come out."""

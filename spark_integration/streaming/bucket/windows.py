@@ -32,17 +32,13 @@ class Arrivals:
     lengths: Array
     batch: pa.RecordBatch
 
-    @property
-    def starts(self) -> Array:
-        found: Array = np.cumsum(self.lengths) - self.lengths
-        return found
-
     def take(self, keys: Array) -> Arrivals:
         """Some keys, by ascending indices."""
         if len(keys) == len(self.digests):
             return self
-        rows = ranges(self.starts[keys], self.lengths[keys])
-        return Arrivals(self.digests[keys], self.lengths[keys], self.batch.take(pa.array(rows)))
+        lengths = self.lengths[keys]
+        rows = ranges(np.cumsum(self.lengths)[keys] - lengths, lengths)
+        return Arrivals(self.digests[keys], lengths, self.batch.take(pa.array(rows)))
 
 
 def by_key(batch: pa.RecordBatch) -> Arrivals:
@@ -87,9 +83,9 @@ class RowWindows:
         short = np.flatnonzero(~long)
         if len(short):
             yield from self._slide_short(arrivals.take(short), seen, last)
-        starts, lengths = arrivals.starts.tolist(), arrivals.lengths.tolist()
+        ends, lengths = np.cumsum(arrivals.lengths).tolist(), arrivals.lengths.tolist()
         for key in np.flatnonzero(long).tolist():
-            batch = arrivals.batch.slice(starts[key], lengths[key])
+            batch = arrivals.batch.slice(ends[key] - lengths[key], lengths[key])
             digest = digest_at(arrivals.digests, key)
             yield from self._slide_long(self._windows.long(digest), self._tools.rows(batch))
             youngest = self._tools.order.times(batch.slice(batch.num_rows - 1))[0]
