@@ -42,7 +42,7 @@ def batch_columns(monoid: ColumnarMonoid, values: Value) -> Columns:
         columns = (values,)
     for column in columns:
         _refuse_no_column(monoid, column)
-    arrays = tuple(as_array(column) for column in columns)
+    arrays = tuple(map(as_array, columns))
     if not any(array.ndim != 1 for array in arrays):
         _refuse_unequal({str(i): len(array) for i, array in enumerate(arrays)})
     return arrays

@@ -103,32 +103,31 @@ class AttemptHold(Writer):
             )
 
     def _with_me(self, root: Root) -> tuple[Root, int]:
-        later = [each for each in root.attempts if each.batch > self._batch]
-        if later:
-            raise Fenced(
-                f"the window {self._name!r} in {self._store!r} is at batch {later[0].batch} already, and "
-                f"this attempt is of batch {self._batch}: it comes too late, or the query was started from "
-                "an older checkpoint than the window's"
-            )
+        for each in root.attempts:
+            if each.batch > self._batch:
+                raise Fenced(
+                    f"the window {self._name!r} in {self._store!r} is at batch {each.batch} already, and "
+                    f"this attempt is of batch {self._batch}: it comes too late, or the query was started "
+                    "from an older checkpoint than the window's"
+                )
         if root.owner[0]:
             raise WindowExists(
                 f"the window {self._name!r} in {self._store!r} is none of a streaming query: give the "
                 "query's windows another name, or remove the old one by `mta rm`"
             )
         size = self.page_size
-        kept = tuple(
+        kept = [
             each
             for each in root.attempts
             if self._stays(each) and (each.version is None or root.page_size == size)
-        )
+        ]
         now = self._store.now()
         self.beside_gone = any(each.version is None and is_gone(each, now) for each in kept)
         epoch = next_epoch(max(root.epoch, self.extents.open if self.extents else 0), now)
         if self._goes_on(root):
-            epoch = root.epoch
-            kept = ()
+            epoch, kept = root.epoch, []
         mine = Attempt(self._id, epoch, self._batch, self._run, this_process(), now + self._seconds)
-        versions = () if self._base is None else (self._base,)
+        versions = self._may_count()
         claimed = replace(root, epoch=epoch, page_size=size, versions=versions, attempts=(*kept, mine))
         return claimed, epoch
 

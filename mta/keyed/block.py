@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -94,9 +96,13 @@ class Block:
             self.seen[keys],
             self.counts[keys],
             None if self.times is None else self.times[rows],
-            [{name: taken(column, rows) for name, column in each.items()} for each in self.values],
+            taken(self.values, rows),
             self.long[keys],
         )
+
+    def without(self, keys: Array) -> Block:
+        """The other keys than those at some indices."""
+        return self.at(np.delete(np.arange(len(self)), keys))
 
     def find(self, digests: Array) -> Array:
         """The indices of keys, -1 for a key that is not in this block."""
@@ -107,27 +113,17 @@ class Block:
         return np.where(self.digests[indices] == digests, indices, -1)
 
 
+_COLUMNS = attrgetter("digests", "youngest", "seen", "counts", "long", "times", "values")
+
+
 def joined(blocks: Sequence[Block]) -> Block:
     """Blocks that share no key as one."""
     if len(blocks) == 1:
         return blocks[0]
-    first = blocks[0]
-
-    def all_of(name: str) -> Array:
-        return np.concatenate([getattr(each, name) for each in blocks])
-
-    values: list[dict[str, Any]] = []
-    for program, fields in enumerate(first.values):
-        values.append({name: end_to_end([each.values[program][name] for each in blocks]) for name in fields})
-    both = Block(
-        all_of("digests"),
-        all_of("youngest"),
-        all_of("seen"),
-        all_of("counts"),
-        None if first.times is None else all_of("times"),
-        values,
-        all_of("long"),
-    )
+    *of_keys, times, values = zip(*map(_COLUMNS, blocks), strict=True)
+    digests, youngest, seen, counts, long = map(np.concatenate, of_keys)
+    all_times = None if times[0] is None else np.concatenate(times)
+    both = Block(digests, youngest, seen, counts, all_times, end_to_end(values), long)
     if len(both) < 2 or bool((both.digests[1:] > both.digests[:-1]).all()):
         return both
     return both.at(np.argsort(both.digests, kind="stable"))
@@ -156,14 +152,29 @@ def ranges(starts: Array, lengths: Array) -> Array:
     return found
 
 
-def taken(column: Any, rows: Array) -> Any:
-    """Entries of an array or a list."""
-    if isinstance(column, list):
-        return [column[row] for row in rows.tolist()]
-    return column[rows]
+def elements(columns: Mapping[str, Any], count: int) -> Any:
+    """The columns of a block as a batch of elements."""
+    return columns if columns else np.ones(count, dtype=np.int64)
 
 
-def end_to_end(columns: Sequence[Any]) -> Any:
-    if isinstance(columns[0], list):
-        return [item for column in columns for item in column]
-    return np.concatenate(columns)
+def taken(values: Sequence[Mapping[str, Any]], rows: Array) -> list[dict[str, Any]]:
+    """Some rows of the columns of each program."""
+    found: list[dict[str, Any]] = [{} for _ in values]
+    for columns, some in zip(values, found, strict=True):
+        for name, column in columns.items():
+            if isinstance(column, list):
+                some[name] = [column[row] for row in rows.tolist()]
+            else:
+                some[name] = column[rows]
+    return found
+
+
+def end_to_end(parts: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """The columns of each program, one part behind the other. The first part says which columns there are."""
+    found: list[dict[str, Any]] = [{} for _ in parts[0]]
+    for values, names in zip(zip(*parts, strict=True), found, strict=True):
+        for name in values[0]:
+            columns = [each[name] for each in values]
+            listed = isinstance(columns[0], list)
+            names[name] = list(chain.from_iterable(columns)) if listed else np.concatenate(columns)
+    return found

@@ -13,7 +13,6 @@ from mta.encoding.columns import decode_column, encode_column
 from mta.encoding.untrusted import Malformed, fields, raw, whole
 from mta.keyed.block import DIGEST, LONG, Block, Shape, digests_of, joined
 from mta.keyed.group import SHORT_WINDOW
-from mta.monoids.base import Array
 
 #: Bytes of a number.
 _WORD = 8
@@ -94,6 +93,13 @@ class SavedBlock(NamedTuple):
             columns = fields(packed, "the columns of a program", len(known))
             pairs = zip(known, columns, strict=True)
             values.append({name: Column.decode(each, rows, kind) for (name, kind), each in pairs})
+        keys = np.flatnonzero(counts == LONG).tolist()
+        entries = fields(self.long, "the keys with windows of their own")
+        if len(keys) != len(entries):
+            raise Malformed(f"{len(keys)} keys should have windows of their own, and {len(entries)} have")
+        long = np.full(count, None, dtype=object)
+        for key, entry in zip(keys, entries, strict=True):
+            long[key] = raw(entry, "the windows of a key")
         return Block(
             digests,
             Column.decode(self.youngest, count, shape.clock),
@@ -101,21 +107,8 @@ class SavedBlock(NamedTuple):
             counts,
             None if self.times is None else Column.decode(self.times, rows, shape.clock),
             values,
-            _long_entries(counts, fields(self.long, "the keys with windows of their own")),
+            long,
         )
-
-
-def _long_entries(counts: Array, entries: list[Any]) -> Array:
-    indices = np.flatnonzero(counts == LONG)
-    if len(indices) != len(entries):
-        raise Malformed(f"{len(indices)} keys should have windows of their own, and {len(entries)} have")
-    found = np.full(len(counts), None, dtype=object)
-    for index, entry in zip(indices.tolist(), entries, strict=True):
-        found[index] = raw(entry, "the windows of a key")
-    return found
-
-
-# -- one block --------------------------------------------------------------------------------------------
 
 
 def encode_block(block: Block) -> bytes:
@@ -135,9 +128,6 @@ def encode_block(block: Block) -> bytes:
 def decode_block(data: bytes | memoryview, shape: Shape) -> Block:
     """The reverse of `encode_block`; Malformed unless these are keys of this shape."""
     return SavedBlock.unpack(data).decode(shape)
-
-
-# -- parts of a block -------------------------------------------------------------------------------------
 
 
 def encode_parts(block: Block, bounds: Sequence[tuple[int, int]]) -> list[bytes]:

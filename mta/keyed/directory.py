@@ -144,8 +144,6 @@ class Directory:
             put(self._long, long),
         )
 
-    # -- as saved ---------------------------------------------------------------------------------------
-
     def encode(self) -> SavedDirectory:
         """The form takes about two bytes for a segment: the low half of a number."""
         epochs, indices = np.unique(self._epochs, return_inverse=True)
@@ -178,17 +176,12 @@ class Directory:
             raise Malformed("a segment is of an epoch that is not named")
         whole(base, "the number of a document", 0, LARGEST >> 1)
         numbers = np.where(relative > 0, relative + base, 0)
-        return Directory(_starts(depths), depths, known[indices], numbers, long)
-
-
-def _starts(depths: Array) -> Array:
-    """The start of each segment. Malformed unless the segments follow each other over all hashes."""
-    if int(depths.max()) > DEEPEST:
-        raise Malformed(f"a segment is {depths.max()} halvings deep")
-    # in units of the smallest range
-    widths = np.int64(1) << (DEEPEST - depths)
-    ends = np.cumsum(widths)
-    if int(ends[-1]) != 1 << DEEPEST or bool((ends <= 0).any() or ((ends - widths) % widths).any()):
-        raise Malformed("segments do not follow each other from the first hash to the last")
-    found: Array = (ends - widths).astype(np.uint64) << np.uint64(64 - DEEPEST)
-    return found
+        if int(depths.max()) > DEEPEST:
+            raise Malformed(f"a segment is {depths.max()} halvings deep")
+        # in units of the smallest range
+        widths = np.int64(1) << (DEEPEST - depths)
+        ends = np.cumsum(widths)
+        if int(ends[-1]) != 1 << DEEPEST or bool((ends <= 0).any() or ((ends - widths) % widths).any()):
+            raise Malformed("segments do not follow each other from the first hash to the last")
+        starts = (ends - widths).astype(np.uint64) << np.uint64(64 - DEEPEST)
+        return Directory(starts, depths, known[indices], numbers, long)

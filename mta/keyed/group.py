@@ -1,16 +1,24 @@
-"""The window of one key, batch by batch: rows in memory while it is short, then a window with pages."""
+"""What the windows of keys compute, and the window of one key, batch by batch.
+
+Its rows are in memory while the window is short; then they move into a window with pages.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from mta.core.limits import Limits
 from mta.core.states import layout_of
+from mta.keyed.block import Shape
 from mta.keyed.folds import first_rows, folds
 from mta.monoids.base import Array, Monoid
 from mta.policies import Policy
+from mta.window import MonoidTreeAggregator
 
 #: A window of no more rows is kept as it is, and computed anew with every batch.
 SHORT_WINDOW = 4096
@@ -31,10 +39,47 @@ class Program(Protocol):
         """A copy of a part of a batch."""
 
 
+@dataclass(frozen=True)
+class KeyedPlan:
+    """Each key has one window for each program; all of them are under one frame."""
+
+    shape: Shape
+    programs: Sequence[Program]
+    #: of each program; the same but for what their predicates see
+    policies: Sequence[Policy]
+    page_sizes: Sequence[int]
+    #: of windows whose pages are in the store
+    algorithm: type[MonoidTreeAggregator]
+
+    @cached_property
+    def limits(self) -> Limits:
+        return self.policies[0].limits()
+
+    @cached_property
+    def most_rows(self) -> int:
+        """The most rows of a window that is kept with those of other keys."""
+        return min(SHORT_WINDOW, *self.page_sizes)
+
+
 class Rows(NamedTuple):
+    """A batch of elements of one program, with their times."""
+
     values: Any
     times: Array | None
     length: int
+
+    def followed_by(self, new: Rows, program: Program) -> Rows:
+        values, times = program.joined(self.values, new.values), new.times
+        if times is not None:
+            assert self.times is not None
+            times = np.concatenate([self.times, times])
+        return Rows(values, times, self.length + new.length)
+
+    def last(self, count: int, program: Program) -> Rows:
+        """A copy of the last `count` rows."""
+        start = self.length - count
+        times = None if self.times is None else self.times[start:].copy()
+        return Rows(program.kept(self.values, start, self.length), times, count)
 
 
 class Group:
@@ -77,21 +122,16 @@ class Group:
 
     def _slide_in_memory(self, values: Any, times: Array | None, count: int) -> Any:
         """The results, or None if the window becomes too long for memory."""
-        before, program, layout = self.rows, self._program, self._layout
-        if before.length:
-            values = program.joined(before.values, values)
-            if times is not None:
-                assert before.times is not None
-                times = np.concatenate([before.times, times])
-        total = before.length + count
+        rows, layout = Rows(values, times, count), self._layout
+        if self.rows.length:
+            rows = self.rows.followed_by(rows, self._program)
+        total = rows.length
         start = np.zeros(1, dtype=np.int64)
-        firsts = first_rows(start, total, times, self._limits)
-        first = int(firsts[-1])
-        if total - first > self._most:
+        firsts = first_rows(start, total, rows.times, self._limits)
+        held = total - int(firsts[-1])
+        if held > self._most:
             return None
-        states = layout.lift(layout.elements(values))
-        found = folds(layout, states, start, firsts)
-        results = layout.lower(layout.cut(found, before.length, total))
-        kept = None if times is None else times[first:].copy()
-        self.rows = Rows(program.kept(values, first, total), kept, total - first)
+        found = folds(layout, layout.lift(layout.elements(rows.values)), start, firsts)
+        results = layout.lower(layout.cut(found, total - count, total))
+        self.rows = rows.last(held, self._program)
         return results

@@ -21,8 +21,7 @@ from mta.durability.manifest import Version
 from mta.encoding import packing
 from mta.encoding.untrusted import Malformed, fields, text, whole
 from mta.keyed.codec import Column
-from mta.keyed.group import SHORT_WINDOW, Group, Rows
-from mta.keyed.plan import KeyedPlan
+from mta.keyed.group import SHORT_WINDOW, Group, KeyedPlan, Rows
 from mta.window import MonoidTreeAggregator, open_version, save_version
 from stores import Store, StoreError
 
@@ -176,18 +175,9 @@ class LongKey:
         if group.window is None or held > SHORT_AGAIN or self._plan.limits.predicates:
             self._noted[number] = None
             return
-        values, times, count = new
-        if before is not None and count < held:
-            values = program.joined(before.values, values)
-            if times is not None:
-                assert before.times is not None
-                times = np.concatenate([before.times, times])
-            count += before.length
-        kept = min(held, count)
-        values = program.kept(values, count - kept, count)
-        self._noted[number] = Rows(values, None if times is None else times[count - kept :].copy(), kept)
-
-    # -- save -------------------------------------------------------------------------------------------
+        if before is not None and new.length < held:
+            new = before.followed_by(new, program)
+        self._noted[number] = new.last(min(held, new.length), program)
 
     def short(self) -> list[Rows] | None:
         """The rows of the windows, if all of them are short; the windows are then closed."""
@@ -208,10 +198,10 @@ class LongKey:
 
     def save(self, number: int) -> bytes:
         """The windows under the number of a version; the pages that they name are in the store."""
-        windows = [
-            self._saved(group, f"{self._name}/{program}", number) for program, group in enumerate(self.groups)
-        ]
-        noted = [None if rows is None else SavedRows.encode(rows) for rows in self._noted]
+        windows, noted = [], []
+        for program, (group, rows) in enumerate(zip(self.groups, self._noted, strict=True)):
+            windows.append(self._saved(group, f"{self._name}/{program}", number))
+            noted.append(None if rows is None else SavedRows.encode(rows))
         for name, hold in self._holds.items():
             clear_up_after_others(self._store, name, hold)
         return bytes(msgpack.packb(SavedKey(self._name, windows, self.stored, noted)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -56,23 +56,19 @@ def _pieces(segments: Sequence[Segment], hashes: Array, sizes: list[float], most
     starts = np.array([each.start for each in segments], dtype=np.uint64)
     stops = np.array([min(each.stop, _LAST) for each in segments], dtype=np.uint64)
     bounds = np.searchsorted(hashes, [starts, stops]).T.tolist()
-    for segment, (first, last) in zip(segments, bounds, strict=True):
-        last = len(hashes) if segment.stop > _LAST else last
-        for piece in _halved(Piece(segment.start, segment.depth, first, last), hashes, sizes, most):
-            found.append(piece)
-            _join_neighbours(found, sizes, most / 2)
+    for segment, (begin, end) in zip(segments, bounds, strict=True):
+        end = len(hashes) if segment.stop > _LAST else end
+        left = [Piece(segment.start, segment.depth, begin, end)]
+        while left:
+            start, depth, first, last = piece = left.pop()
+            if last - first > 1 and sizes[last] - sizes[first] > most and depth < DEEPEST:
+                middle = start + (1 << (63 - depth))
+                half = first + int(np.searchsorted(hashes[first:last], np.uint64(middle), "left"))
+                left += Piece(middle, depth + 1, half, last), Piece(start, depth + 1, first, half)
+            else:
+                found.append(piece)
+                _join_neighbours(found, sizes, most / 2)
     return found
-
-
-def _halved(piece: Piece, hashes: Array, sizes: list[float], most: float) -> Iterator[Piece]:
-    start, depth, first, last = piece
-    if last - first <= 1 or sizes[last] - sizes[first] <= most or depth == DEEPEST:
-        yield piece
-        return
-    middle = start + (1 << (63 - depth))
-    half = first + int(np.searchsorted(hashes[first:last], np.uint64(middle), "left"))
-    yield from _halved(Piece(start, depth + 1, first, half), hashes, sizes, most)
-    yield from _halved(Piece(middle, depth + 1, half, last), hashes, sizes, most)
 
 
 def _join_neighbours(found: list[Piece], sizes: list[float], most: float) -> None:

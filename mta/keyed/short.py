@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from mta.core.states import layout_of
-from mta.keyed.block import Block, end_to_end, ranges, taken
+from mta.keyed.block import Block, elements, end_to_end, ranges, taken
 from mta.keyed.folds import first_rows, folds
-from mta.keyed.plan import KeyedPlan, elements
+from mta.keyed.group import KeyedPlan
 from mta.monoids.base import Array
 
 #: Rows of windows whose results are computed together, unless one key has more.
@@ -53,10 +53,7 @@ class ShortWindows:
             self._times = np.concatenate([before.times, times])[order]
         self._firsts = first_rows(self._starts, count, self._times, plan.limits)
         #: the columns of each program
-        self._columns: list[dict[str, Any]] = []
-        for known, new in zip(before.values, values, strict=True):
-            self._columns.append({name: taken(end_to_end([known[name], new[name]]), order) for name in known})
-        self._values = [elements(each, count) for each in self._columns]
+        self._columns = taken(end_to_end([before.values, values]), order)
 
     def parts(self) -> Iterator[tuple[int, int]]:
         """Ranges of the new rows, each of some keys, to be computed together."""
@@ -74,7 +71,8 @@ class ShortWindows:
         layout = layout_of(program.monoid)
         rows = self._new[start:stop]
         first, last = int(self._firsts[rows[0]]), int(rows[-1]) + 1
-        states = layout.lift(layout.elements(program.cut(self._values[number], first, last)))
+        values = elements(self._columns[number], len(self._firsts))
+        states = layout.lift(layout.elements(program.cut(values, first, last)))
         inner = self._starts[(self._starts > first) & (self._starts < last)] - first
         firsts = np.maximum(self._firsts[first:last] - first, 0)
         found = folds(layout, states, np.concatenate([[0], inner]), firsts)
@@ -95,7 +93,7 @@ class ShortWindows:
             np.full(len(counts), seen, dtype=np.int64),
             counts,
             None if self._times is None else self._times[rows],
-            [{name: taken(column, rows) for name, column in each.items()} for each in self._columns],
+            taken(self._columns, rows),
             np.full(len(counts), None, dtype=object),
         )
         return block, int(self._lengths.sum()) - len(rows)

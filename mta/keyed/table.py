@@ -83,8 +83,6 @@ class KeyTable:
         #: the hashes of keys that have changed
         self._changed: list[Array] = []
 
-    # -- keys -------------------------------------------------------------------------------------------
-
     def load(self, digests: Array) -> None:
         """Reads the segments of keys, in one round trip."""
         if self._directory is not None and len(digests):
@@ -118,15 +116,13 @@ class KeyTable:
             self.block = block
             return
         if len(known):
-            self.block = self.block.take(_without(len(self.block), known))
+            self.block = self.block.without(known)
         self.block = joined([self.block, block])
 
     def remove(self, keys: Array) -> None:
         """Keys that are loaded, by their indices."""
         self._changed.append(hashes_of(self.block.digests[keys]))
-        self.block = self.block.take(_without(len(self.block), keys))
-
-    # -- time -------------------------------------------------------------------------------------------
+        self.block = self.block.without(keys)
 
     def over(self, clock: float | None) -> Array:
         """The indices of loaded keys that are over."""
@@ -193,8 +189,6 @@ class KeyTable:
         if self._directory is None:
             return float(self._times(self.block).min()) + self._least if len(self.block) else None
         return self._marks[0].time + self._least if self._marks and len(self._directory.used) else None
-
-    # -- save -------------------------------------------------------------------------------------------
 
     @property
     def empty(self) -> bool:
@@ -274,10 +268,3 @@ class KeyTable:
             oldest = directory.oldest(SPREAD)
             self._load(directory, oldest)
             self._changed.append(directory.starts[oldest])
-
-
-def _without(count: int, indices: Array) -> Array:
-    """The numbers up to a count, without some."""
-    keep = np.ones(count, dtype=bool)
-    keep[indices] = False
-    return np.flatnonzero(keep)

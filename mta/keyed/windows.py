@@ -11,10 +11,9 @@ from mta.durability.attempts import AttemptHold
 from mta.durability.manifest import Version
 from mta.encoding.untrusted import Malformed
 from mta.errors import ManifestCorrupt
-from mta.keyed.block import LONG, Block, digest_at, digests_of, joined
-from mta.keyed.group import SHORT_WINDOW, Rows
+from mta.keyed.block import LONG, Block, digest_at, digests_of, elements, joined
+from mta.keyed.group import SHORT_WINDOW, KeyedPlan, Rows
 from mta.keyed.long import INLINE_ROWS, LongKey, SavedKey, SavedRows
-from mta.keyed.plan import KeyedPlan, elements
 from mta.keyed.segments import text_sizes
 from mta.keyed.short import ShortWindows
 from mta.keyed.table import KeyTable
@@ -61,8 +60,6 @@ class KeyWindows:
             found |= np.isin(digests, digests_of(b"".join(sorted(self._open))))
         return found
 
-    # -- short windows ----------------------------------------------------------------------------------
-
     def short(self, digests: Array, lengths: Array, times: Array, values: Sequence[Any]) -> ShortWindows:
         """The windows of loaded keys, with their new rows."""
         indices = self._table.block.find(digests)
@@ -88,8 +85,6 @@ class KeyWindows:
             rows = _rows_of(block, key)
             found[key] = any(SavedRows.encode(each).size() > INLINE_ROWS for each in rows)
         return found
-
-    # -- long windows -----------------------------------------------------------------------------------
 
     def long(self, digest: bytes) -> LongKey:
         """The windows of a loaded key by themselves, to take in new rows."""
@@ -149,8 +144,6 @@ class KeyWindows:
         if self._done:
             self._table.put(joined(self._done))
             self._done = []
-
-    # -- ends -------------------------------------------------------------------------------------------
 
     def forget(self, keys: Array) -> None:
         """Removes keys of the table, by their indices; their windows are retired."""

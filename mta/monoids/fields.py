@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import UserDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 
-from mta.kinds import Columns, Packed, Result, Results, Row, State, Value
+from mta.kinds import Array, Columns, Packed, Result, Results, Row, State, Value
 from mta.monoids.base import LOST, ColumnarMonoid, Monoid, all_required
 from mta.monoids.ufuncs import Count
 from mta.monoids.values import unwrapped
@@ -182,7 +182,7 @@ class ColumnFields(Fields, ColumnarMonoid):
         for _, monoid, _, indices in self._parts:
             if isinstance(monoid, Count):
                 continue
-            checked = monoid.check_columns(tuple(columns[index] for index in indices))
+            checked = monoid.check_columns(tuple(map(columns.__getitem__, indices)))
             for index, column in zip(indices, checked, strict=True):
                 columns[index] = column
         return tuple(columns)
@@ -192,24 +192,32 @@ class ColumnFields(Fields, ColumnarMonoid):
             monoid.check_states(states[part])
 
     def lift_columns(self, inputs: Columns) -> Columns:
-        return self._chained(
-            monoid.lift_columns(tuple(inputs[index] for index in indices))
-            for _, monoid, _, indices in self._parts
-        )
+        lifted: list[Array] = []
+        for _, monoid, _, indices in self._parts:
+            lifted += monoid.lift_columns(tuple(map(inputs.__getitem__, indices)))
+        return tuple(lifted)
 
     def combine_columns(self, older: Columns, younger: Columns) -> Columns:
-        return self._chained(
-            monoid.combine_columns(older[part], younger[part]) for _, monoid, part, _ in self._parts
-        )
+        both: list[Array] = []
+        for _, monoid, part, _ in self._parts:
+            both += monoid.combine_columns(older[part], younger[part])
+        return tuple(both)
 
     def prefix_columns(self, states: Columns) -> Columns:
-        return self._chained(monoid.prefix_columns(states[part]) for _, monoid, part, _ in self._parts)
+        return self._of_each("prefix_columns", states)
 
     def suffix_columns(self, states: Columns) -> Columns:
-        return self._chained(monoid.suffix_columns(states[part]) for _, monoid, part, _ in self._parts)
+        return self._of_each("suffix_columns", states)
 
     def fold_columns(self, states: Columns) -> Columns:
-        return self._chained(monoid.fold_columns(states[part]) for _, monoid, part, _ in self._parts)
+        return self._of_each("fold_columns", states)
+
+    def _of_each(self, method: str, states: Columns) -> Columns:
+        """The columns that one method of all monoids gives."""
+        columns: list[Array] = []
+        for _, monoid, part, _ in self._parts:
+            columns += getattr(monoid, method)(states[part])
+        return tuple(columns)
 
     def lower_columns(self, states: Columns) -> Results:
         return {name: monoid.lower_columns(states[part]) for name, monoid, part, _ in self._parts}
@@ -229,9 +237,10 @@ class ColumnFields(Fields, ColumnarMonoid):
         return [dict(zip(names, parts, strict=True)) for parts in zip(*lists, strict=True)]
 
     def columns_of(self, states: Sequence[State]) -> Columns:
-        return self._chained(
-            monoid.columns_of([state[name] for state in states]) for name, monoid, _, _ in self._parts
-        )
+        columns: list[Array] = []
+        for name, monoid, _, _ in self._parts:
+            columns += monoid.columns_of([state[name] for state in states])
+        return tuple(columns)
 
     def _plain_arity(self) -> int:
         arities = {name: m.arity for name, m in self.monoids.items() if not isinstance(m, Count)}
@@ -254,7 +263,3 @@ class ColumnFields(Fields, ColumnarMonoid):
         if not isinstance(row, (tuple, list)) or len(row) != self.arity:
             raise TypeError(f"{self!r} takes a tuple of {self.arity} inputs, got {row!r}")
         return list(row)
-
-    @staticmethod
-    def _chained(parts: Iterable[Columns]) -> Columns:
-        return tuple(column for part in parts for column in part)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import msgpack
@@ -18,7 +19,7 @@ from mta.encoding import packing
 from mta.encoding.untrusted import Malformed, fields, raw, real, whole
 from mta.keyed.documents import DocumentId, Documents
 from spark_integration.streaming.schema import RowSchema, concatenated
-from spark_integration.streaming.sorting import Order, SortedBatch, SortedPart, merged
+from spark_integration.streaming.sorting import Order, SortedPart, in_memory, merged
 
 #: Bytes of rows that stand in the state itself, and of the list of documents.
 INLINE, TABLE = 16 << 10, 8 << 10
@@ -103,8 +104,6 @@ class Backlog:
         times = [each.first for each in self._stored]
         return min(times + [self._order.times(batch).min().item() for batch in self._held.batches])
 
-    # -- rows -------------------------------------------------------------------------------------------
-
     def take(self, limit: Any) -> Iterator[pa.RecordBatch]:
         """The rows with times up to `limit`, sorted; they wait no longer."""
         parts: list[SortedPart] = []
@@ -113,31 +112,39 @@ class Backlog:
             if each.first > limit:
                 kept.append(each)
                 continue
-            parts.append(_StoredPart(each, self))
+            parts.append(SortedPart(each.first, partial(self._until, limit, each)))
             if each.last > limit:
                 kept.append(self._behind(each, limit))
         held = [self._order.sorted(batch) for batch in self._held.released()]
         for batch in held:
-            end = int(np.searchsorted(self._order.times(batch), limit, "right"))
+            end = self._rows_until(limit, batch)
             if end:
-                parts.append(SortedBatch(batch.slice(0, end), self._order))
+                parts.append(in_memory(batch.slice(0, end), self._order))
             self._held.add(batch.slice(end))
         self._store.drop({each.document for each in self._stored} - {each.document for each in kept})
         self._stored = kept
-        yield from merged(parts, self._order, limit)
+        yield from merged(parts, self._order)
+
+    def _rows_until(self, limit: Any, batch: pa.RecordBatch) -> int:
+        """The number of sorted rows with times up to `limit`."""
+        return int(np.searchsorted(self._order.times(batch), limit, "right"))
+
+    def _until(self, limit: Any, rows: WaitingRows) -> pa.RecordBatch:
+        batch = self._load(rows)
+        return batch.slice(0, self._rows_until(limit, batch))
 
     def _behind(self, rows: WaitingRows, limit: Any) -> WaitingRows:
-        """The rows of a document behind a time."""
-        times = self._order.times(self.load(rows))
-        count = int(np.searchsorted(times, limit, "right"))
-        return replace(rows, rows=rows.rows - count, first=times[count].item(), skip=rows.skip + count)
+        batch = self._load(rows)
+        count = self._rows_until(limit, batch)
+        first = self._order.times(batch.slice(count, 1))[0].item()
+        return replace(rows, rows=rows.rows - count, first=first, skip=rows.skip + count)
 
     def add(self, batch: pa.RecordBatch) -> None:
         self._held.add(batch)
         if self._held.rows >= HELD_ROWS:
             self._store_held()
 
-    def load(self, waiting: WaitingRows) -> pa.RecordBatch:
+    def _load(self, waiting: WaitingRows) -> pa.RecordBatch:
         return self._store.decoded(waiting.document, lambda data: self._rows_of(waiting, data))
 
     def _rows_of(self, waiting: WaitingRows, data: memoryview) -> pa.RecordBatch:
@@ -155,8 +162,6 @@ class Backlog:
         if self._order.timed(batch)[1] is not None:
             raise Malformed("rows wait that have no time")
         return batch
-
-    # -- save -------------------------------------------------------------------------------------------
 
     @property
     def documents(self) -> list[DocumentId]:
@@ -192,12 +197,3 @@ class Backlog:
 
 def _decode_table(packed: Any) -> list[WaitingRows]:
     return [WaitingRows.decode(each) for each in fields(packed, "the documents of rows that wait")]
-
-
-class _StoredPart(SortedPart):
-    def __init__(self, rows: WaitingRows, backlog: Backlog) -> None:
-        super().__init__(rows.first, rows.rows)
-        self._rows, self._backlog = rows, backlog
-
-    def load(self) -> pa.RecordBatch:
-        return self._backlog.load(self._rows)

@@ -22,10 +22,6 @@ from spark_integration.partition.plain import plain, values_of
 _pack_simple = msgpack.Packer().pack
 
 
-#: Bytes of a bucket's number, as the key that Spark groups by.
-_BUCKET = 4
-
-
 def key_column(batch: pa.RecordBatch, keys: Sequence[Input]) -> tuple[Array, Array]:
     """The digests of a batch's keys, each once, and for each row the index of its digest."""
     columns = [plain(batch.column(key.index)) for key in keys]
@@ -52,14 +48,6 @@ def buckets_of(digests: Array, buckets: int) -> Array:
     """The number of each digest's bucket, by other bits than those that order the keys of a bucket."""
     found: Array = np.ascontiguousarray(digests).view(">u8")[1::2].astype(np.uint64) % np.uint64(buckets)
     return found.astype(np.int64)
-
-
-def encode_bucket(number: int) -> bytes:
-    return number.to_bytes(_BUCKET, "big")
-
-
-def decode_bucket(key: bytes) -> int:
-    return int.from_bytes(key, "big")
 
 
 def _codes(column: pa.Array) -> tuple[Array, int]:

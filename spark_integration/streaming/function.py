@@ -18,7 +18,6 @@ from spark_integration.running.messages import said_in_one_line
 from spark_integration.running.metering import STREAM_SUMS, Meter
 from spark_integration.streaming.backlog import HELD_ROWS
 from spark_integration.streaming.bucket.task import BucketTask
-from spark_integration.streaming.digests import decode_bucket
 from spark_integration.streaming.identity import decode_identity
 from spark_integration.streaming.packing import POSITION, QUERY_KEY, ROWS, Filling, packed_counts
 from spark_integration.streaming.plan import StreamPlan, Tools
@@ -64,7 +63,7 @@ class StreamFunction:
         plan = self._stream.plan
         meter = Meter(on=True, sums=STREAM_SUMS)
         with OPEN_STORES.store(partition_url(plan.store, attempt), plan.store_options) as store:
-            before = self._loaded(decode_bucket(bytes(key[0])), state, attempt)
+            before = self._loaded(int.from_bytes(key[0], "big"), state, attempt)
             clock = self._clock(state)
             task = BucketTask(self._tools, before, meter.metered(store), attempt, meter, clock)
             rows = task.rows(self._batches(frames))
@@ -109,36 +108,30 @@ class StreamFunction:
             state.update((found.encode(),))
 
     def _loaded(self, bucket: int, state: GroupState, attempt: TaskAttempt) -> BucketState:
+        identity = self._stream.identity
         if state.exists:
-            identity = self._stream.identity
             return decode_state(bytes(state.get[0]), identity.fingerprint, identity.text)
         name = f"stream/{attempt.query}/{self._stream.operator}"
-        fingerprint = self._stream.identity.fingerprint
-        return BucketState(fingerprint, name, bucket)
+        return BucketState(identity.fingerprint, name, bucket)
 
     def _batches(self, frames: Iterator[pd.DataFrame]) -> Iterator[pa.RecordBatch]:
         """Few and large batches, with rows in the order of the input, so that replays agree."""
         came: list[tuple[int, pa.RecordBatch]] = []
-        rows = 0
-        for position, batch in self._unpacked(frames):
-            came.append((position, batch))
-            rows += batch.num_rows
-            if rows >= HELD_ROWS:
-                yield _in_order(came)
-                rows = 0
-        if came:
-            yield _in_order(came)
-
-    def _unpacked(self, frames: Iterator[pd.DataFrame]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        count = 0
         for frame in frames:
             # its columns one by one cost more than a short window
             columns = list(frame.columns)
             position, packed = columns.index(POSITION), columns.index(ROWS)
             for row in frame.to_numpy().tolist():
                 if row[packed] is not None:
-                    yield row[position], deserialized(row[packed], self._stream.rows.keyed)
-
-    # -- time -------------------------------------------------------------------------------------------
+                    batch = deserialized(row[packed], self._stream.rows.keyed)
+                    came.append((row[position], batch))
+                    count += batch.num_rows
+                if count >= HELD_ROWS:
+                    yield _in_order(came)
+                    count = 0
+        if came:
+            yield _in_order(came)
 
     def _clock(self, state: GroupState) -> int | None:
         """In microseconds: the watermark, or the time of the micro-batch; None before there is one."""

@@ -18,7 +18,7 @@ from pyspark.sql import types as sql
 from mta.monoids.base import Array
 from spark_integration.aggregates.inputs import Input
 from spark_integration.running.metering import STREAM_SUMS, Meter
-from spark_integration.streaming.digests import buckets_of, encode_bucket, key_column
+from spark_integration.streaming.digests import buckets_of, key_column
 from spark_integration.streaming.schema import RowSchema, concatenated, deserialized, serialized
 
 #: Columns of packed rows: the bucket, a column for the watermark, the position in the input, the rows.
@@ -114,7 +114,8 @@ def _by_bucket(
     if len(starts) > 1:
         batch = batch.take(pa.array(order))
     for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(numbers)], strict=True):
-        yield encode_bucket(int(numbers[start])), serialized(batch.slice(start, end - start))
+        # four bytes, the highest first, sort as the numbers do
+        yield int(numbers[start]).to_bytes(4, "big"), serialized(batch.slice(start, end - start))
 
 
 def _packed(packed: Sequence[tuple[bytes, int, bytes | None]], marked: bool) -> pa.RecordBatch:

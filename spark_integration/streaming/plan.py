@@ -13,8 +13,7 @@ import pyarrow as pa
 from mta import AmortizedMTA, LogMTA
 from mta.checks import COLUMN_PAGE, OBJECT_PAGE
 from mta.keyed.block import Shape
-from mta.keyed.plan import KeyedPlan
-from mta.monoids.base import Array
+from mta.keyed.group import KeyedPlan
 from spark_integration.aggregates.predicates import without_nulls
 from spark_integration.aggregates.programs import Program
 from spark_integration.aggregates.results import Results
@@ -124,15 +123,6 @@ def _fields(program: Program) -> tuple[tuple[str, np.dtype[Any]], ...]:
         (source.key, kinds[source.encoding] if program.columnar else np.dtype(object))  # type: ignore[index]
         for source in program.inputs
     )
-
-
-def peers_of(keys: Array, times: Array) -> Array:
-    """For each of the rows, which are sorted by key and time, the last row of the same key and time."""
-    count = len(times)
-    begins = np.ones(count, dtype=bool)
-    begins[1:] = (times[1:] != times[:-1]) | (keys[1:] != keys[:-1])
-    firsts = np.flatnonzero(begins)
-    return np.repeat(np.append(firsts[1:], count) - 1, np.diff(firsts, append=count))
 
 
 def with_last(items: Iterator[Any]) -> Iterator[tuple[Any, bool]]:

@@ -70,7 +70,9 @@ def rolling_stream(
         timeout = GroupStateTimeout.EventTimeTimeout
     elif forget_after is not None:
         timeout = GroupStateTimeout.ProcessingTimeTimeout
-    out = _nullable(with_results(df.schema, plan))
+    # columns are null in the row that carries the counts
+    fields = with_results(df.schema, plan).fields
+    out = sql.StructType([sql.StructField(each.name, each.dataType, True) for each in fields])
     # tasks find columns by their positions
     packing = for_workers(
         "pack_rows", pack, plan.keys, schema, stream.buckets, marked is not None, stream.gathered
@@ -90,22 +92,13 @@ def rolling_stream(
     unpacking = for_workers("unpack_rows", unpack, arrow_schema(out, plan.zone), [*out.names, counted])
     rows = answered.mapInArrow(unpacking, sql.StructType([*out.fields, counts]))
     column = rows[counted]
-    sums = (
-        fn.coalesce(fn.sum(column[number]), fn.lit(0.0)).cast(_type_of_sum(name)).alias(name)
-        for number, name in enumerate(STREAM_SUMS)
-    )
-    named = (metrics.name if metrics is not None else None) or _metrics_name(plan)
-    return rows.observe(named, *sums).where(column.isNull()).drop(counted)
-
-
-def _metrics_name(plan: Plan) -> str:
+    sums = []
+    for number, name in enumerate(STREAM_SUMS):
+        kind = "double" if name.startswith("seconds") else "bigint"
+        sums.append(fn.coalesce(fn.sum(column[number]), fn.lit(0.0)).cast(kind).alias(name))
     names = "_".join(each.name for each in plan.aggregates)
-    return f"rolling_{names}"[:60]
-
-
-def _nullable(schema: sql.StructType) -> sql.StructType:
-    """All columns as nullable: they are null in the row that carries the counts."""
-    return sql.StructType([sql.StructField(each.name, each.dataType, True) for each in schema.fields])
+    named = (metrics.name if metrics is not None else None) or f"rolling_{names}"[:60]
+    return rows.observe(named, *sums).where(column.isNull()).drop(counted)
 
 
 def stream_plan(
@@ -138,17 +131,10 @@ def stream_plan(
             )
     forgets = None
     if forget_after is not None:
-        if waits:
-            forgets = span_of(forget_after, "both", order.name, order.type, "forget_after")
-        else:
-            forgets = span_of(forget_after, "both", "the clock", sql.TimestampType(), "forget_after")
-        span = _span(plan)
-        if waits and span is not None and forgets < span:
-            raise RollingError(
-                f"forget_after={forget_after!r} is shorter than the window: rows would be missing from it"
-            )
+        name, kind = (order.name, order.type) if waits else ("the clock", sql.TimestampType())
+        forgets = span_of(forget_after, "both", name, kind, "forget_after")
     kept = _as_kept(plan, case_sensitive)
-    return StreamPlan(
+    stream = StreamPlan(
         plan=kept,
         operator=operator_name(each.name for each in plan.aggregates),
         identity=identity_of(kept, schema, waits, buckets),
@@ -160,6 +146,11 @@ def stream_plan(
         gathered=gathered,
         after_outer_joins=after_outer_joins,
     )
+    if waits and forgets is not None and stream.span is not None and forgets < stream.span:
+        raise RollingError(
+            f"forget_after={forget_after!r} is shorter than the window: rows would be missing from it"
+        )
+    return stream
 
 
 def of_outer_joins(df: DataFrame, column: int) -> bool:
@@ -225,12 +216,6 @@ def _as_kept(plan: Plan, case_sensitive: bool) -> Plan:
     return replace(plan, keys=kept(plan.keys), order=kept(plan.order), aggregates=aggregates, metered=False)
 
 
-def _span(plan: Plan) -> float | None:
-    limits = plan.frame.policy.limits()
-    spans = [span for span in (limits.open_span, limits.closed_span) if span is not None]
-    return min(spans, default=None)
-
-
 def _event_time(schema: sql.StructType, plan: Plan) -> sql.StructField | None:
     """The order column, if there is a watermark on it."""
     marked = [field for field in schema.fields if _DELAY in (field.metadata or {})]
@@ -262,7 +247,3 @@ def _check_durable(store: str, several_processes: bool) -> None:
             f"store={store!r} is on one host, and this query's tasks may run on any executor: "
             "give the URL of a server, as in redis://host:6379/0"
         )
-
-
-def _type_of_sum(name: str) -> str:
-    return "double" if name.startswith("seconds") else "bigint"

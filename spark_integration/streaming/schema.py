@@ -59,8 +59,6 @@ class RowSchema:
     def __len__(self) -> int:
         return len(self.types)
 
-    # -- bytes ------------------------------------------------------------------------------------------
-
     def with_schema(self, batch: pa.RecordBatch) -> bytes:
         """Rows with their keys as bytes that can be read under a later schema too."""
         data: bytes = msgpack.packb([self.packed, serialized(batch)])
@@ -187,9 +185,6 @@ def concatenated(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         for index in range(batches[0].num_columns)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=batches[0].schema)
-
-
-# -- types that change ------------------------------------------------------------------------------------
 
 
 def changed_type(name: str, old: sql.DataType, new: sql.DataType) -> str:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,10 +17,14 @@ from mta.monoids.base import Array
 from spark_integration.aggregates.inputs import Input, in_total_order
 from spark_integration.call.frames import Clock
 from spark_integration.partition.times import NAN, TIME, Times
+from spark_integration.running.storage import spool_file
 from spark_integration.streaming.schema import concatenated
 
 #: Bytes of sorted parts in memory at once, unless more of them overlap in time.
 MERGED_BYTES = 16 << 20
+
+#: Rows that are read back together from a file.
+PIECE = 1 << 14
 
 
 class Order:
@@ -28,13 +36,13 @@ class Order:
 
     def times(self, batch: pa.RecordBatch) -> Array:
         """For rows that all have a time."""
-        return self.times_of(batch.column(self._time.index))
+        return Times(batch.column(self._time.index), self._clock).values
 
-    def times_of(self, column: pa.Array) -> Array:
-        return Times(column, self._clock).values
-
-    def timed(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
-        """The rows with a time, and the rows without one: null, NaN or infinite."""
+    def timed(
+        self, batch: pa.RecordBatch, start: int = 0, stop: int | None = None
+    ) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
+        """Of rows start to stop those with a time, and those without one: null, NaN or infinite."""
+        batch = batch.slice(start, None if stop is None else stop - start)
         times = Times(batch.column(self._time.index), self._clock)
         if times.kinds is None:
             return batch, None
@@ -76,33 +84,40 @@ def _sortable(column: pa.Array) -> pa.Array:
     return pa.array(ordered, mask=column.is_null().to_numpy(zero_copy_only=False))
 
 
+@dataclass(frozen=True)
 class SortedPart:
     """Sorted rows that are in memory or will be loaded."""
 
-    def __init__(self, first: Any, rows: int) -> None:
-        #: the least time, and the number of rows
-        self.first, self.rows = first, rows
-
-    def load(self) -> pa.RecordBatch:
-        raise NotImplementedError
+    #: the least time
+    first: Any
+    load: Callable[[], pa.RecordBatch]
 
 
-class SortedBatch(SortedPart):
-    def __init__(self, batch: pa.RecordBatch, order: Order) -> None:
-        times = order.times(batch)
-        super().__init__(times[0].item(), batch.num_rows)
-        self.batch = batch
-        #: the greatest time
-        self.last = times[-1].item()
-
-    def load(self) -> pa.RecordBatch:
-        return self.batch
+def in_memory(batch: pa.RecordBatch, order: Order) -> SortedPart:
+    return SortedPart(order.times(batch)[0].item(), lambda: batch)
 
 
-def merged(parts: Sequence[SortedPart], order: Order, limit: Any = None) -> Iterator[pa.RecordBatch]:
-    """The rows of sorted parts with times up to a limit, sorted; among equal rows, the earlier part first."""
-    if len(parts) == 1 and isinstance(parts[0], SortedBatch) and (limit is None or parts[0].last <= limit):
-        yield parts[0].batch  # the usual case
+def in_file(batch: pa.RecordBatch, order: Order, files: ExitStack) -> Iterator[SortedPart]:
+    """Sorted rows in a file, as parts that are read back one by one; the end of `files` removes the file."""
+    path = spool_file()
+    files.callback(path.unlink, missing_ok=True)
+    starts = range(0, batch.num_rows, PIECE)
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, batch.schema) as writer:
+        for start in starts:
+            writer.write_batch(batch.slice(start, PIECE))
+    for number, start in enumerate(starts):
+        yield SortedPart(order.times(batch.slice(start, 1))[0].item(), partial(_piece, path, number))
+
+
+def _piece(path: Path, number: int) -> pa.RecordBatch:
+    with pa.memory_map(str(path)) as file:
+        return pa.ipc.open_file(file).get_batch(number)
+
+
+def merged(parts: Sequence[SortedPart], order: Order) -> Iterator[pa.RecordBatch]:
+    """The rows of sorted parts, sorted; among equal rows, the earlier part first."""
+    if len(parts) == 1:
+        yield parts[0].load()  # the usual case
         return
     waiting = sorted(enumerate(parts), key=lambda pair: pair[1].first)
     waiting.reverse()
@@ -112,11 +127,8 @@ def merged(parts: Sequence[SortedPart], order: Order, limit: Any = None) -> Iter
         fresh = True
         while waiting and (fresh or size < MERGED_BYTES):
             number, part = waiting.pop()
-            batch = part.load()
-            if limit is not None:
-                batch = batch.slice(0, int(np.searchsorted(order.times(batch), limit, "right")))
-            loaded.append((number, batch))
-            size += batch.nbytes
+            loaded.append((number, part.load()))
+            size += loaded[-1][1].nbytes
             fresh = False
         bound = waiting[-1][1].first if waiting else None
         ready, loaded = _split(loaded, order, bound)

@@ -41,8 +41,7 @@ class BucketState:
     retired: list[str] | DocumentId = field(default_factory=list)
 
     def encode(self) -> bytes:
-        content = [getattr(self, each.name) for each in fields(self)]
-        return bytes(msgpack.packb([FORMAT, *content]))
+        return bytes(msgpack.packb([FORMAT, *vars(self).values()]))
 
 
 def decode_state(blob: bytes, plan: bytes, call: str) -> BucketState:

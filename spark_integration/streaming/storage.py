@@ -74,29 +74,20 @@ class _OpenStores:
                     self._servers[key] = open_store(url, **options)
             yield self._servers[key]
             return
-        store = self._open(url, options)
+        with self._lock:
+            if url not in self._directories:
+                self._directories[url] = (open_store(url, **{**_patience(url), **options}), 0, 0.0)
+            store, users, _ = self._directories[url]
+            self._directories[url] = (store, users + 1, 0.0)
         try:
             yield store
         finally:
-            self._release(url)
-
-    def _open(self, url: str, options: Mapping[str, Any]) -> Store:
-        with self._lock:
-            store, users, _ = self._directories.get(url) or (
-                open_store(url, **{**_patience(url), **options}),
-                0,
-                0.0,
-            )
-            self._directories[url] = (store, users + 1, 0.0)
-            return store
-
-    def _release(self, url: str) -> None:
-        with self._lock:
-            store, users, _ = self._directories[url]
-            self._directories[url] = (store, users - 1, time.monotonic())
-            if not self._watched:
-                self._watched = True
-                threading.Thread(target=self._close_idle, name="mta-idle", daemon=True).start()
+            with self._lock:
+                _, users, _ = self._directories[url]
+                self._directories[url] = (store, users - 1, time.monotonic())
+                if not self._watched:
+                    self._watched = True
+                    threading.Thread(target=self._close_idle, name="mta-idle", daemon=True).start()
 
     def _close_idle(self) -> None:
         """Closes each directory that has been unused for a while, until all are closed."""
@@ -127,9 +118,6 @@ def partition_url(url: str, attempt: TaskAttempt) -> str:
     if directory is None:
         return url
     return embedded_at(url, directory / attempt.query / str(attempt.partition))
-
-
-# -- names ------------------------------------------------------------------------------------------------
 
 
 def operator_name(aggregates: Iterable[str]) -> str:

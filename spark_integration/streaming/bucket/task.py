@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from functools import partial
 from typing import Any
 
 import msgpack
@@ -14,7 +15,6 @@ from mta.durability.attempts import AttemptHold, retire
 from mta.durability.manifest import Version
 from mta.encoding.packing import unpack
 from mta.encoding.untrusted import Malformed, fields, shown, text
-from mta.keyed.block import digests_of
 from mta.keyed.documents import Documents, Range, SavedDocuments
 from mta.keyed.long import clear_up_after_others
 from mta.keyed.table import KeyTable
@@ -23,14 +23,11 @@ from mta.monoids.base import Array
 from spark_integration.partition.chunks import Chunk
 from spark_integration.partition.task import roll_partition
 from spark_integration.running.metering import Meter
-from spark_integration.running.storage import spool_file
 from spark_integration.streaming.backlog import HELD_ROWS, Backlog
-from spark_integration.streaming.bucket.arrivals import by_key, keys_of, last_times
-from spark_integration.streaming.bucket.windows import RowWindows
+from spark_integration.streaming.bucket.windows import RowWindows, by_key, keys_of, last_times
 from spark_integration.streaming.plan import Tools, with_last
 from spark_integration.streaming.schema import concatenated
-from spark_integration.streaming.sorting import SortedBatch, SortedPart, merged
-from spark_integration.streaming.spill import Spills, spilled
+from spark_integration.streaming.sorting import SortedPart, in_file, in_memory, merged
 from spark_integration.streaming.state import BucketState, damaged
 from spark_integration.streaming.storage import LEASE, TaskAttempt, documents_name, windows_name
 from stores import Store
@@ -40,8 +37,6 @@ STATE = 54 << 10
 
 #: Bytes of the names of windows that ended; more are in a document.
 NAMES = 2 << 10
-
-_NONE = digests_of(b"")
 
 
 class BucketTask:
@@ -61,12 +56,16 @@ class BucketTask:
     ) -> None:
         self._tools, self._state, self._store, self._attempt = tools, state, store, attempt
         self._meter, self._clock = meter, clock
+        stream = tools.stream
+        #: the clock that is kept with the keys that came
+        self._seen = int(clock or 0) if stream.by_clock else 0
+        #: the watermark up to which rows are late
+        self._complete = state.out if stream.after_outer_joins else clock
         #: whether the bucket has ended, but for documents in the store that a replay may need
         self._ends = False
         #: the keys of rows that begin to wait, with the last of their times, if keys are forgotten
         self._expected: list[tuple[Array, Array]] = []
         self._holds: dict[str, AttemptHold] = {}
-        stream = tools.stream
         try:
             self._documents = Documents(
                 documents_name(state.name, state.bucket), store, self._hold, state.documents
@@ -94,13 +93,11 @@ class BucketTask:
         self._holds[name] = hold
         return hold
 
-    # -- rows -------------------------------------------------------------------------------------------
-
     def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Takes in rows, with a last column of digests; gives the rows that are complete, with aggregates."""
         untimed: list[pa.RecordBatch] = []
-        with Spills(spool_file) as spills:
-            parts = self._taken_in(batches, untimed, spills)
+        with ExitStack() as files:
+            parts = self._taken_in(batches, untimed, files)
             if self._backlog is None:
                 ready = merged(parts, self._tools.order)
             elif self._clock is not None:
@@ -111,66 +108,43 @@ class BucketTask:
                 self._meter.add("rows", batch.num_rows)
                 yield from self._row_windows.slide(by_key(batch), self._seen, last=last)
         if untimed:
-            yield from self._alone(concatenated(untimed))
-
-    @property
-    def _seen(self) -> int:
-        """The clock that is kept with the keys that came."""
-        return int(self._clock or 0) if self._tools.stream.by_clock else 0
-
-    def _alone(self, untimed: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Rows without a time, whose windows hold only each other."""
-        rows = self._tools.order.untimed_sorted(untimed, keys_of(untimed)[1])
-        self._meter.add("rows", rows.num_rows)
-        yield from roll_partition(self._tools.plan, self._tools.chunk(rows).batches)
+            # their windows hold only each other
+            rows = concatenated(untimed)
+            rows = self._tools.order.untimed_sorted(rows, keys_of(rows)[1])
+            self._meter.add("rows", rows.num_rows)
+            yield from roll_partition(self._tools.plan, self._tools.chunk(rows).batches)
 
     def _taken_in(
-        self, batches: Iterable[pa.RecordBatch], untimed: list[pa.RecordBatch], spills: Spills
+        self, batches: Iterable[pa.RecordBatch], untimed: list[pa.RecordBatch], files: ExitStack
     ) -> list[SortedPart]:
         """The rows that are not late: in the backlog, or as sorted parts."""
-        parts: list[SortedPart] = []
+        order, parts = self._tools.order, []
         for batch in batches:
-            batch, without = self._timed(batch)
+            timed = partial(order.timed, batch)
+            batch, without = self._tools.blame.attempt(Chunk([batch], []), 0, batch.num_rows, timed)
             if without is not None:
                 untimed.append(without)
-            batch = self._not_late(batch)
+            times, on_time = order.times(batch), None
+            if self._backlog is None:
+                on_time = self._not_before_others(batch, times)
+            elif self._complete is not None:
+                on_time = times > self._complete
+            if on_time is not None and not bool(on_time.all()):
+                self._meter.add("late", int(batch.num_rows - np.count_nonzero(on_time)))
+                batch, times = batch.take(pa.array(np.flatnonzero(on_time))), times[on_time]
             if not batch.num_rows:
                 continue
             if self._backlog is not None:
+                if self._tools.stream.forgets_rows:
+                    self._expected.append(last_times(batch, times))
                 self._backlog.add(batch)
                 continue
-            batch = self._tools.order.sorted(batch)
-            parts += (
-                [SortedBatch(batch, self._tools.order)]
-                if batch.num_rows < HELD_ROWS
-                else spilled(batch, self._tools.order, spills)
-            )
+            batch = order.sorted(batch)
+            if batch.num_rows < HELD_ROWS:
+                parts.append(in_memory(batch, order))
+            else:
+                parts += in_file(batch, order, files)
         return parts
-
-    def _timed(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
-        def timed(start: int, stop: int) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
-            return self._tools.order.timed(batch.slice(start, stop - start))
-
-        return self._tools.blame.attempt(Chunk([batch], []), 0, batch.num_rows, timed)
-
-    def _not_late(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        on_time: Array | None = None
-        times = self._tools.order.times(batch)
-        if self._backlog is None:
-            on_time = self._not_before_others(batch, times)
-        elif self._complete is not None:
-            on_time = times > self._complete
-        if on_time is not None and not bool(on_time.all()):
-            self._meter.add("late", int(batch.num_rows - np.count_nonzero(on_time)))
-            batch, times = batch.take(pa.array(np.flatnonzero(on_time))), times[on_time]
-        if self._backlog is not None and self._tools.stream.forgets_rows and batch.num_rows:
-            self._expected.append(last_times(batch, times))
-        return batch
-
-    @property
-    def _complete(self) -> int | None:
-        """The watermark: rows up to it are late."""
-        return self._state.out if self._tools.stream.after_outer_joins else self._clock
 
     def _not_before_others(self, batch: pa.RecordBatch, times: Array) -> Array:
         """Which rows are not older than a row of their key that has come out."""
@@ -184,8 +158,6 @@ class BucketTask:
         on_time[known] = times[known] >= self._table.block.youngest[indices[known]]
         return on_time
 
-    # -- time -------------------------------------------------------------------------------------------
-
     @property
     def due(self) -> float | None:
         """The time of the next call if no rows come, in the unit of the clock."""
@@ -193,8 +165,6 @@ class BucketTask:
         if self._state.retired or self._ends:
             waiting = self._clock or 0
         return min((each for each in (waiting, self._table.due) if each is not None), default=None)
-
-    # -- windows that ended -------------------------------------------------------------------------------
 
     def _retired(self) -> list[str]:
         """Their names, from the state."""
@@ -224,8 +194,6 @@ class BucketTask:
         self._state.retired = document
         return [(document.epoch, document.number, document.number + 1)]
 
-    # -- save -------------------------------------------------------------------------------------------
-
     def save(self) -> BucketState | None:
         """The state after this micro-batch, None if nothing is left; its documents are in the store."""
         state, stream, windows, table = self._state, self._tools.stream, self._windows, self._table
@@ -234,7 +202,8 @@ class BucketTask:
         table.drop_old(self._clock)
         table.refresh()
         table.see(self._clock)
-        table.load(np.concatenate([_NONE, *(digests for digests, _ in self._expected)]))
+        if self._expected:
+            table.load(np.concatenate([digests for digests, _ in self._expected]))
         windows.forget(table.over(self._clock))
         # a key that was over begins anew with the rows that came
         for digests, times in self._expected:
