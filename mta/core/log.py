@@ -105,7 +105,7 @@ class Log:
             total = layout.gather([row])
             self.pages.check(total)
             self.pages.put(tier, tails[tier].start >> self.shift, page)
-            tails[tier] = tails[tier].next(self.page_size)
+            tails[tier] = Tail(layout, tier, tails[tier].start + self.page_size)
             tier += 1
             if tier == len(tails):
                 tails.append(self._new_tail(tier))
@@ -131,7 +131,7 @@ class Log:
                 if number >= behind:
                     self.pages.put(tier, number, page.apart(layout))
             if growth.pages:
-                tail = tail.next(len(growth.pages) << self.shift)
+                tail = Tail(layout, tier, tail.start + (len(growth.pages) << self.shift))
             tails[tier] = tail.followed(apart(growth.rest_times), layout.apart(growth.rest))
             times, run = growth.last_times, growth.totals
             tier += 1

@@ -63,10 +63,6 @@ class Tail:
         self._pyramid = None
         return twin
 
-    def next(self, entries: int) -> Tail:
-        """The empty tail behind full pages of `entries` entries."""
-        return Tail(self._layout, self.tier, self.start + entries)
-
     def page(self) -> Page:
         """All entries, as a page that is not full."""
         self._pack()
