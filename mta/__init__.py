@@ -1,7 +1,6 @@
 """Sliding-window aggregation for windows that are bigger than the machine."""
 
 from mta import monoids, policies
-from mta.algorithms import AmortizedMTA, LogMTA
 from mta.errors import (
     ConcurrentUse,
     EmptyWindowError,
@@ -18,6 +17,7 @@ from mta.errors import (
     WindowExists,
     WindowNotFound,
 )
+from mta.window import AmortizedMTA, LogMTA
 
 __all__ = [
     "AmortizedMTA",

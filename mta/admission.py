@@ -8,7 +8,7 @@ import numpy as np
 
 from mta.checks import MAX_TIME, Clock, check_batch_times, check_time
 from mta.core.log import Log
-from mta.core.outcome import Batch
+from mta.core.view import Batch
 from mta.encoding.packing import check_text, pack, pack_entries
 from mta.errors import OutOfOrderError
 from mta.inputs import lift_of, row_of

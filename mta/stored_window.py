@@ -7,8 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from mta.core.log import Log
-from mta.core.outcome import Batch
-from mta.core.view import View
+from mta.core.view import Batch, View
 from mta.durability.attempts import AttemptHold
 from mta.durability.checkpoints import INLINE, Checkpoints, Content, fingerprint
 from mta.durability.manifest import SavedView, Version

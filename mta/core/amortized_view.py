@@ -22,10 +22,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mta.core.outcome import Outcome
 from mta.core.stack import Stack
 from mta.core.states import NOTHING
-from mta.core.view import NEAR, Front, Sums, View
+from mta.core.view import NEAR, Front, Outcome, Sums, View
 from mta.kinds import UNKNOWN, Row, State, Time
 
 

@@ -15,12 +15,11 @@ from mta.core.folds import take, window_folds
 from mta.core.heads import Heads, KnownHeads, LimitHeads, RestHeads
 from mta.core.limits import Limits, OfRest
 from mta.core.log import Piece
-from mta.core.outcome import Batch, Outcome
 from mta.core.page import Pyramid
 from mta.core.predicates import NotInColumns, RowStarts
 from mta.core.stack import HeadPage
 from mta.core.states import NOTHING, ColumnLayout, Lowered, Run, join_results, result_array
-from mta.core.view import View
+from mta.core.view import Batch, Outcome, View
 from mta.inputs import lift_of
 from mta.kinds import State
 

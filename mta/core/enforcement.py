@@ -13,9 +13,8 @@ from typing import Any, TypeAlias
 
 from mta.core.limits import Limits, Predicate
 from mta.core.log import count_first
-from mta.core.outcome import Batch
 from mta.core.states import NOTHING, Run
-from mta.core.view import NEAR, View
+from mta.core.view import NEAR, Batch, View
 from mta.kinds import UNKNOWN, State, Time
 from mta.monoids.base import Array
 from mta.times.cuts import Side, before, cut

@@ -23,11 +23,10 @@ from itertools import repeat
 from typing import Any
 
 from mta.core.log import Log, Piece
-from mta.core.outcome import Batch, Outcome
 from mta.core.page import Follower
 from mta.core.stack import Stack
 from mta.core.states import NOTHING
-from mta.core.view import NEAR, Front, Sums, View
+from mta.core.view import NEAR, Batch, Front, Outcome, Sums, View
 from mta.kinds import UNKNOWN, Row, State, Time
 
 

@@ -16,12 +16,11 @@ from typing import Any, NamedTuple, TypeAlias
 from weakref import ref
 
 from mta.core.log import Log, Piece
-from mta.core.outcome import Batch, Outcome
 from mta.core.page import Follower
 from mta.core.stack import Stack
-from mta.core.states import NOTHING, Run
+from mta.core.states import NOTHING, Layout, Run
 from mta.core.tail import Tail
-from mta.kinds import UNKNOWN, Row, State, Time
+from mta.kinds import UNKNOWN, Array, Row, State, Time
 
 #: A head that moves by no more than this many positions walks; otherwise it leaps. Steps are made for at
 #: least this many evictions.
@@ -68,6 +67,46 @@ class Added(NamedTuple):
     entries: tuple[Any, ...]
     tail: int
     youngest: Any
+
+
+class Batch:
+    """Rows that were checked."""
+
+    __slots__ = ("elements", "times")
+
+    def __init__(self, elements: Run, times: Array) -> None:
+        self.elements = elements
+        self.times = times
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def time(self, row: int) -> Any:
+        """The time of a row as a plain number."""
+        return self.times[row : row + 1].tolist()[0]
+
+    def part(self, layout: Layout, start: int, stop: int) -> Batch:
+        return Batch(layout.cut(self.elements, start, stop), self.times[start:stop])
+
+    @property
+    def last(self) -> Any:
+        """The time of the last row."""
+        return self.time(len(self.times) - 1)
+
+
+class Outcome(NamedTuple):
+    """The results of a batch, and the window after it."""
+
+    results: Any
+    #: the head of the last row's window, and the time of the element there
+    head: int
+    oldest: Any
+    #: the stack, walked up to that head; None if the last row's window lies in the batch
+    walker: Stack | None
+    #: the aggregate from the walker's boundary, or from the head without a walker, to the new tail
+    r1: State
+    #: the aggregate of the last row's window
+    total: State
 
 
 class View(ABC):

@@ -14,7 +14,6 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from typing import Any
 
-from mta.algorithms import AmortizedMTA
 from mta.baselines.flatfat import EMPTY, FlatFAT
 from mta.core.states import NOTHING, fold_states
 from mta.kinds import State, Time
@@ -22,6 +21,7 @@ from mta.monoids.base import ColumnarMonoid, Monoid
 from mta.options import is_whole
 from mta.slicing.slices import Slice, SliceList, states_of
 from mta.slicing.windows import Session, Window, before, has_edges
+from mta.window import AmortizedMTA
 
 #: The number of slices in a block of `Lazy`, and of blocks in a block of the next level.
 BLOCK = 32

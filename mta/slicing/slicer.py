@@ -10,7 +10,6 @@ from uuid import uuid4
 
 import numpy as np
 
-from mta.algorithms import AmortizedMTA
 from mta.checks import MAX_TIME, check_kept, check_parts, check_time, check_times
 from mta.core.states import layout_of
 from mta.encoding.packing import check_text, pack, pack_entries
@@ -55,6 +54,7 @@ from mta.slicing.window_manager import Result, TimedResult, result_order
 from mta.slicing.windows import Window
 from mta.slicing.windows import after as next_after
 from mta.turns import CLOSED, FORKED, TakesTurns, in_turn
+from mta.window import AmortizedMTA
 from stores import Store
 
 _IN_MEMORY: dict[str, Callable[[Monoid], AggregateStore]] = {"lazy": Lazy, "eager": Eager}
