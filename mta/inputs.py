@@ -100,8 +100,7 @@ def _refuse_missing(column: Value) -> None:
     elif hasattr(column, "null_count"):
         count = column.null_count() if callable(column.null_count) else column.null_count
         if count:
-            plain = column.to_pylist() if hasattr(column, "to_pylist") else column
-            missing = np.array([value is None for value in plain])
+            missing = np.array([value is None for value in _plain_values(column)])
     elif hasattr(column, "isna") and not isinstance(getattr(column, "dtype", None), np.dtype):
         missing = np.asarray(column.isna())
     if missing is not None and missing.any():
@@ -109,6 +108,10 @@ def _refuse_missing(column: Value) -> None:
             f"row {int(missing.argmax())}: the value is missing, as are {int(missing.sum())} of "
             f"{len(missing)}; drop or replace missing values before they enter a window"
         )
+
+
+def _plain_values(column: Value) -> list[Value]:
+    return column.to_pylist() if hasattr(column, "to_pylist") else list(column)
 
 
 def _named_columns(monoid: Monoid, values: Value) -> tuple[Value, ...]:
