@@ -12,6 +12,7 @@ from mta.core.outcome import Batch
 from mta.encoding.packing import check_text, pack, pack_entries
 from mta.errors import OutOfOrderError
 from mta.inputs import lift_of, row_of
+from mta.kinds import Row, State, Time, Value
 
 
 def _all_numbers(row: tuple[Any, ...]) -> bool:
@@ -34,7 +35,7 @@ class Admission:
         #: whether elements go to a store, which cannot hold everything
         self._stored = stored
 
-    def one(self, value: Any, time: Any) -> tuple[Any, Any, Any]:
+    def one(self, value: Value, time: Time | None) -> tuple[Any, Any, Any]:
         """An element's row, state and time."""
         log, clock = self._log, self.clock
         tail = log.tail
@@ -75,7 +76,7 @@ class Admission:
         log.pages.admit(log.tail)
         return Batch(elements, times)
 
-    def _check_storable(self, row: Any, state: Any) -> None:
+    def _check_storable(self, row: Row, state: State) -> None:
         """Refuses what a store cannot hold now, and not when the page is full."""
         kind = type(row)
         if kind is str:
@@ -85,7 +86,7 @@ class Admission:
         if not self._log.tail:
             pack_entries([self._log.layout.monoid.pack(state)])
 
-    def _out_of_order(self, time: Any, where: str = "") -> OutOfOrderError:
+    def _out_of_order(self, time: Time, where: str = "") -> OutOfOrderError:
         return OutOfOrderError(
             f"time {time!r}{where} is before {self._log.youngest!r}, the time of the youngest element "
             "inserted; insert elements in the order of their times"

@@ -36,7 +36,8 @@ class StoredWindow:
         hold: Ownership | AttemptHold,
         inline: int = INLINE,
     ) -> None:
-        self._log, self._views = log, views
+        """`inline` bytes of each tail may stand in a version itself."""
+        self._log, self._views, self._name = log, views, name
         self.hold, self.pages = hold, pages
         self.checkpoints = Checkpoints(store, name, log.layout, hold, inline)
         #: the caller's offset in the last checkpoint, packed, and the number of that checkpoint
@@ -60,7 +61,8 @@ class StoredWindow:
         self.pages.check_deletions()
         self.pages.flush(self._log.tail)
         version = self.checkpoints.commit(
-            self._content(), packed, monoid.fingerprint(), fingerprint(policy), self.pages.check_present
+            *(self._content(), packed, monoid.fingerprint(), fingerprint(policy)),
+            check=lambda version: self.pages.check_present(version.keys(self._name)),
         )
         self.offset, self.version = packed, version.number
         self.pages.committed(self.checkpoints.unneeded_parts())
@@ -75,7 +77,7 @@ class StoredWindow:
         tails = self.checkpoints.load(version)
         pages.reserve(2 * len(tails) + 4)
         pages.resume(self.hold.root.first_needed() or 0, version.head, version.tail, len(tails))
-        log.resume(tails, version.tail, version.youngest)
+        log.tails, log.tail, log.youngest = tails, version.tail, version.youngest
         for view, saved in zip(self._views, version.views, strict=True):
             view.resume(*saved)
         self.offset, self.version = version.offset, version.number

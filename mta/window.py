@@ -27,7 +27,7 @@ from mta.durability.ownership import Ownership
 from mta.encoding.packing import unpack
 from mta.errors import WindowError
 from mta.inputs import lower_of
-from mta.kinds import UNKNOWN
+from mta.kinds import UNKNOWN, Row, State, Time, Value
 from mta.monoids.base import Monoid
 from mta.paging.bounds import AS_IS, Bounds
 from mta.paging.local import LocalPages
@@ -201,7 +201,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
 
     # -- elements in ------------------------------------------------------------------------------------
 
-    def insert(self, value: Any, time: float | None = None) -> None:
+    def insert(self, value: Value, time: float | None = None) -> None:
         """Appends an element, and does not enforce the policy.
 
         Under a policy without times `time` may be left out, for all elements: the elements are counted then.
@@ -217,7 +217,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         finally:
             self._busy = False
 
-    def push(self, value: Any, time: float | None = None) -> Any:
+    def push(self, value: Value, time: float | None = None) -> Any:
         """Appends an element, enforces the policy and returns the result, all or nothing.
 
         Raises what `insert` raises. An element that fills a page waits for the store if the buffer is full.
@@ -231,7 +231,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         finally:
             self._busy = False
 
-    def _push(self, view: View, row: Any, state: Any, time: Any) -> Any:
+    def _push(self, view: View, row: Row, state: State, time: Time) -> Any:
         gone, coming, total = self._rule(view, state, time)
         if (view.end + 1) & view.mask:  # what happens nearly always: it fills no page, and at most one goes
             if gone == 1 and view.steps:
@@ -244,7 +244,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         else:
             front = view.front(view.head + gone)
             if gone or coming is UNKNOWN:
-                sums, total = view.followed(front, state)
+                sums, total = view.sums_and_total(front, state)
             else:
                 total = view.whole(coming) if total is UNKNOWN else total
                 sums = Sums(coming, total)
@@ -270,7 +270,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         first = head - view.end
         if first < 0:
             front = view.front(head)
-            sums = view.behind(front, layout.fold(states))
+            sums = view.cheap_sums(front, layout.fold(states))
         elif first < len(batch):
             front, sums = view.alone(head, batch.time(first), layout.cut(states, first, len(batch)))
         else:

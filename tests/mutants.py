@@ -59,7 +59,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         for part in ("buffer", "cache", "reaper")
     },
     **dict.fromkeys(
-        ("paging/stored", "paging/page_reader", "paging/page_names"),
+        ("paging/stored", "paging/page_reader", "paging/page_writer"),
         (*ENGINE, *DURABILITY, "tests/mta/test_faults.py"),
     ),
     "paging/read_ahead": ("tests/paging/test_read_ahead.py",),

@@ -7,7 +7,7 @@ from chance import fresh
 from functions_called import calls_of_a_window, usual
 
 #: functions of the call in the middle
-MOST = {"push": 7, "fill": 45, "enter": 75, "restore": 181}
+MOST = {"push": 7, "fill": 45, "enter": 75, "restore": 178}
 
 
 @pytest.mark.redis

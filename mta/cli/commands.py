@@ -24,38 +24,24 @@ WRONG, NOT_DONE = 1, 2
 def add(commands: Any) -> None:
     """Adds the subcommands; each imports what it needs when it runs."""
     ls = add_command(commands, "ls", "list the windows of a store", _ls)
-    _json(ls)
-
-    inspect = add_command(
-        commands, "inspect", "what a store has of a window; reads all of its pages", _inspect
-    )
-    _name(inspect)
-    _json(inspect)
-
-    verify = add_command(
-        commands,
-        "verify",
-        "read all of a window and check it; exit code 1 if it is wrong, 2 if something was not checked",
-        _verify,
-    )
-    _name(verify)
+    about = "what a store has of a window; reads all of its pages"
+    inspect = add_command(commands, "inspect", about, _inspect)
+    about = "read all of a window and check it; exit code 1 if it is wrong, 2 if something was not checked"
+    verify = add_command(commands, "verify", about, _verify)
+    for parser in (inspect, verify):
+        parser.add_argument("name", metavar="NAME", type=_window)
     verify.add_argument(
         "--monoid",
         metavar="TEXT",
         help="such as 'Fields(peak=Max(\"temp\"))', to compute aggregates again; by default the one that the "
         "window was checkpointed with, if it is in the catalogue",
     )
-    _json(verify)
-
-    gc = add_command(
-        commands, "gc", "clear away what crashes and removed windows have left; windows may be live", _gc
-    )
+    about = "clear away what crashes and removed windows have left; windows may be live"
+    gc = add_command(commands, "gc", about, _gc)
     gc.add_argument("--dry-run", action="store_true", help="only say what would go")
     gc.add_argument(
         "--grace", type=_seconds, metavar="SECONDS", help="how long a lease must have run out (default: 60)"
     )
-    _json(gc)
-
     rm = add_command(commands, "rm", "remove windows with all their checkpoints", _rm)
     which = rm.add_mutually_exclusive_group(required=True)
     which.add_argument("name", metavar="NAME", type=_window, nargs="?", help="one window")
@@ -64,7 +50,8 @@ def add(commands: Any) -> None:
     )
     rm.add_argument("--yes", action="store_true", help="do not ask")
     rm.add_argument("--dry-run", action="store_true", help="only say what would go")
-    _json(rm)
+    for parser in (ls, inspect, verify, gc, rm):
+        parser.add_argument("--json", action="store_true", help="for programs")
 
 
 def add_command(commands: Any, name: str, about: str, run: Callable[[argparse.Namespace], int]) -> Any:
@@ -74,10 +61,6 @@ def add_command(commands: Any, name: str, about: str, run: Callable[[argparse.Na
     return parser
 
 
-def _name(parser: Any) -> None:
-    parser.add_argument("name", metavar="NAME", type=_window)
-
-
 def _window(text: str) -> str:
     from stores.base import check_name
 
@@ -85,10 +68,6 @@ def _window(text: str) -> str:
         return check_name(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _json(parser: Any) -> None:
-    parser.add_argument("--json", action="store_true", help="for programs")
 
 
 def _seconds(text: str) -> float:
@@ -101,14 +80,11 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-# -- commands -------------------------------------------------------------------------------------------
-
-
 def _ls(options: argparse.Namespace) -> int:
     from mta.cli.slicers import as_users_know
     from mta.durability.operations import survey
 
-    with _store(options.url) as store:
+    with named_store(options.url, create=False) as store:
         windows = list(map(as_users_know, survey(store)))
     if options.json:
         print_json([asdict(window) for window in windows])
@@ -140,7 +116,7 @@ def _inspect(options: argparse.Namespace) -> int:
     from mta.cli.slicers import inspected
     from mta.durability.operations import inspect
 
-    with _store(options.url) as store:
+    with named_store(options.url, create=False) as store:
         found, slicer = inspected(inspect(store, options.name))
     if options.json:
         print_json({**asdict(found), "slicer": slicer and asdict(slicer)})
@@ -212,7 +188,7 @@ def _verify(options: argparse.Namespace) -> int:
     from mta.durability.operations import verify
 
     monoid = None if options.monoid is None else monoid_of(options.monoid)
-    with _store(options.url) as store:
+    with named_store(options.url, create=False) as store:
         report = verify(store, options.name, monoid, monoid_of)
         if report.ok:
             check(store, options.name, report)
@@ -227,12 +203,10 @@ def _show_report(report: Report) -> None:
     versions = ", ".join(map(str, report.versions)) or "none"
     say(f"window {report.name}: versions {versions}; {report.pages:,} pages and {report.parts:,} parts read")
     say(f"aggregates computed again: {report.recomputed:,} ({report.monoid or 'monoid not known'})")
-    for note in report.notes:
-        say(f"note: {note}")
-    for problem in report.problems:
-        say(f"wrong: {problem}")
-    for what in report.unchecked:
-        say(f"not checked: {what}")
+    found = {"note": report.notes, "wrong": report.problems, "not checked": report.unchecked}
+    for label, lines in found.items():
+        for line in lines:
+            say(f"{label}: {line}")
     if not report.ok:
         say(f"{len(report.problems):,} problems")
     elif report.unchecked:
@@ -245,29 +219,30 @@ def _gc(options: argparse.Namespace) -> int:
     from mta.durability.operations import collect
     from mta.durability.operations.collect import GRACE
 
-    with _store(options.url) as store:
+    with named_store(options.url, create=False) as store:
         grace = GRACE if options.grace is None else options.grace
         found = collect(store, dry_run=options.dry_run, grace=grace)
+    return _print_collected(found, options)
+
+
+def _print_collected(found: list[Collected], options: argparse.Namespace) -> int:
     if options.json:
         print_json([asdict(each) for each in found])
-    else:
-        _show_collected(found, "would go" if options.dry_run else "deleted")
-    return 0
-
-
-def _show_collected(found: list[Collected], done: str) -> None:
+        return 0
+    done = "would go" if options.dry_run else "deleted"
     if any(each.pages or each.root or each.problem for each in found):
         listed = table("window", f"pages {done}", f"root {done}", "")
         for each in found:
             add_row(listed, each.name, f"{each.pages:,}", "yes" if each.root else "", each.reason)
         show(listed)
     say(f"{sum(each.pages for each in found):,} pages, {sum(each.root for each in found):,} roots {done}")
+    return 0
 
 
 def _rm(options: argparse.Namespace) -> int:
     from mta.durability.operations import remove
 
-    with _store(options.url) as store:
+    with named_store(options.url, create=False) as store:
         if options.prefix is not None:
             return _rm_prefix(store, options)
         removed = remove(store, options.name, dry_run=options.dry_run)
@@ -288,12 +263,7 @@ def _rm_prefix(store: Store, options: argparse.Namespace) -> int:
         raise WindowNotFound(f"no window in {store!r} has a name that begins with {options.prefix!r}")
     if not (options.yes or options.dry_run or _confirmed(names, options.prefix)):
         return NOT_DONE
-    removed = remove_all(store, names, options.prefix, dry_run=options.dry_run)
-    if options.json:
-        print_json([asdict(each) for each in removed])
-    else:
-        _show_collected(removed, "would go" if options.dry_run else "deleted")
-    return 0
+    return _print_collected(remove_all(store, names, options.prefix, dry_run=options.dry_run), options)
 
 
 def _confirmed(names: list[str], prefix: str) -> bool:
@@ -313,8 +283,3 @@ def _confirmed(names: list[str], prefix: str) -> bool:
         return True
     print("mta: nothing was removed; --yes removes without asking", file=sys.stderr)
     return False
-
-
-def _store(url: str) -> Store:
-    """The store at a URL, if there is one: a slip of the pen must not make a store that looks empty."""
-    return named_store(url, create=False)

@@ -41,7 +41,10 @@ def directory_with(pattern: str, what: str) -> Callable[[str], Path]:
 
 
 def named_store(url: str, *, create: bool = True) -> Store:
-    """The store at a URL. Raises CommandFailed if the URL is wrong, and StoreError if the store fails."""
+    """The store at a URL. Raises CommandFailed if the URL is wrong, and StoreError if the store fails.
+
+    Operators do not create: a slip of the pen must not make a store that looks empty.
+    """
     if ":" not in url:
         raise CommandFailed(f"{url!r} is no URL of a store; of a directory it is rocksdb:{url}")
     try:

@@ -4,14 +4,14 @@ An entry has a parent only once its page is full, so there is a forest, and an i
 The Result Pair is ⟨`r0`, `r1`⟩: R0 aggregates the window's older part up to the Stack's boundary, and R1 the
 rest. The total is one combine of both. The paper's algorithms are found here:
 
-- Algorithm 3, insertion: `insert`. The state goes into R1 (`behind`), the element into the tail of tier 0.
-  A page that the element fills gets its entry in the tier above (`Log.appended`).
+- Algorithm 3, insertion: `insert`. The state goes into R1 (`cheap_sums`), the element into the tail of tier
+  0. A page that the element fills gets its entry in the tier above (`Log.appended`).
 - Algorithm 4, R0 and the Stack from the left spine: `Stack.seek`. It makes the coming values of R0 for a page
   of elements at a time; `steps` holds the next of them.
 - Algorithm 5, R1 from the trees right of the leftmost, is not needed. The paper ends R0 with the leftmost
-  tree and recomputes the pair when trees merge. Here R0 ends at the end that the view had when the pair was
-  last made (`flip`), and R1 aggregates the elements since. The pair is made anew when the head reaches that
-  boundary: the same cost, amortised, and none at insertion.
+  tree and recomputes the pair when trees merge. Here R0 ends at the boundary, the end that the view had when
+  the pair was last made, and R1 aggregates the elements since. `Stack.seek` makes the pair anew when the head
+  reaches the boundary: the same cost, amortised, and none at insertion. `flip` does so at once.
 - Algorithm 6, eviction of one element: `pop`, and `move` where a page of elements ends.
 - Algorithm 7, the update of the Stack: the frames that `Stack.seek` makes when the head enters a page.
 - Algorithm 2, bulk eviction, is as in `LogarithmicView`. `move` rebuilds the Stack from the path to the new
@@ -26,7 +26,7 @@ from mta.core.outcome import Outcome
 from mta.core.stack import Stack
 from mta.core.states import NOTHING
 from mta.core.view import NEAR, Front, Sums, View
-from mta.kinds import UNKNOWN
+from mta.kinds import UNKNOWN, Row, State, Time
 
 
 class AmortizedView(View):
@@ -36,7 +36,7 @@ class AmortizedView(View):
 
     few, more = 40, 160
 
-    def insert(self, row: Any, state: Any, time: Any) -> None:
+    def insert(self, row: Row, state: State, time: Time) -> None:
         if self.head == self.end or not (self.end + 1) & self.mask:
             super().insert(row, state, time)
             return
@@ -79,15 +79,15 @@ class AmortizedView(View):
             self._read_r0()
         return super().front(head)
 
-    def behind(self, front: Front, state: Any) -> Sums:
+    def cheap_sums(self, front: Front, state: State) -> Sums:
         return Sums(self.layout.join(front.r1, state), UNKNOWN)
 
-    def followed(self, front: Front, state: Any) -> tuple[Sums, Any]:
+    def sums_and_total(self, front: Front, state: State) -> tuple[Sums, Any]:
         r1 = self.layout.join(front.r1, state)
         total = self.layout.join(front.r0, r1)
         return Sums(r1, total), total
 
-    def coming(self, state: Any) -> Any:
+    def coming(self, state: State) -> Any:
         if self.r0 is UNKNOWN:
             self._read_r0()
         elif self.r0 is NOTHING:  # R1 is the whole window, and would go on to grow
@@ -96,10 +96,10 @@ class AmortizedView(View):
             self.r0, self.r1, self.stack = self.r1, NOTHING, stack
         return self.layout.join(self.r1, state)
 
-    def whole(self, coming: Any) -> Any:
+    def whole(self, coming: State) -> Any:
         return self.layout.join(self.r0, coming)
 
-    def rest(self, k: int, coming: Any, state: Any) -> Any:
+    def rest(self, k: int, coming: State, state: State) -> Any:
         head = self.head + k
         if k <= len(self.steps):
             return self.layout.join(self.steps[-k][1], coming)
@@ -116,7 +116,7 @@ class AmortizedView(View):
         page = self.stack.head_page
         return 0 if page is None else page.stop - self.head
 
-    def step(self, row: Any, state: Any, time: Any, coming: Any, lower: Any) -> Any:
+    def step(self, row: Row, state: State, time: Time, coming: State, lower: Any) -> Any:
         r1, steps = self.r1, self.steps
         if coming is not UNKNOWN:
             r1 = coming
@@ -141,7 +141,7 @@ class AmortizedView(View):
         self.r1, self.known_total = r1, total
         return result
 
-    def grow(self, row: Any, state: Any, time: Any, coming: Any, total: Any, lower: Any) -> Any:
+    def grow(self, row: Row, state: State, time: Time, coming: State, total: State, lower: Any) -> Any:
         if self.r0 is UNKNOWN:
             self._read_r0()
         r0, r1 = self.r0, self.r1

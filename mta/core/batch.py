@@ -1,8 +1,9 @@
 """`slide`: one result for each row of a batch, with whole-array operations.
 
-Let B be the boundary before the batch. A row whose window starts at `lo` < B has the result suffix(lo) ⊕
-prefix(row). So `slide` takes one suffix scan over the pages that the heads cross, one prefix scan over the
-new rows, and one combine for each row. Windows that lie wholly in the batch are folded there.
+Let B be the boundary before the batch. A row whose window starts at `lo` < B has the result suffix(lo) ⊕ R1 ⊕
+prefix(row): suffix(lo) is the aggregate from `lo` to B, R1 from B to the batch, prefix(row) from there to the
+row. So `slide` takes one suffix scan over the pages that the heads cross, one prefix scan over the new rows,
+and two combines for each row. Windows that lie wholly in the batch are folded there.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from mta.core.stack import HeadPage
 from mta.core.states import NOTHING, ColumnLayout, Lowered, Run, join_results, result_array
 from mta.core.view import View
 from mta.inputs import lift_of
+from mta.kinds import State
 
 #: Under a predicate that takes columns, at most this many rows are taken at once.
 MOST_AT_ONCE = 1 << 14
@@ -142,7 +144,7 @@ class _Walk:
         self.oldest = view.oldest
         self.answers: list[Lowered] = []
         #: the aggregate of the window of the last row so far
-        self.total: Any = NOTHING
+        self.total: State = NOTHING
 
     @property
     def r1(self) -> Any:

@@ -16,7 +16,7 @@ from mta.core.log import count_first
 from mta.core.outcome import Batch
 from mta.core.states import NOTHING, Run
 from mta.core.view import NEAR, View
-from mta.kinds import UNKNOWN
+from mta.kinds import UNKNOWN, State, Time
 from mta.monoids.base import Array
 from mta.times.cuts import Side, before, cut
 
@@ -60,7 +60,7 @@ def _rule_of_count(count: int) -> Rule:
 
 
 def _rule_of_span(span: int) -> Rule:
-    def gone(view: View, _state: Any, time: Any) -> Gone:
+    def gone(view: View, _state: Any, time: Time) -> Gone:
         if view.head == view.end:
             return NONE_GOES
         start = time - span if type(time) is int else cut(time, span, "right")
@@ -78,7 +78,7 @@ def _rule_of_predicates(limits: Limits) -> Rule:
     rejects, rests = limits.of_total, [each.enough for each in limits.of_rest]
     most, timed = limits.count, bool(limits.spans())
 
-    def gone(view: View, state: Any, time: Any) -> Gone:
+    def gone(view: View, state: State, time: Time) -> Gone:
         head, tail = view.head, view.end
         if head == tail:
             return (1 if rejects and rejects(state, state) else 0), UNKNOWN, state
@@ -137,7 +137,7 @@ def _first_after(view: View, start: Any, side: Side) -> int:
     return view.log.first_position(view.head, start, side)
 
 
-def _first_not_rejected(view: View, rejects: Predicate, total: Any) -> int:
+def _first_not_rejected(view: View, rejects: Predicate, total: State) -> int:
     """The first position that a predicate lets stay, given the state `total`; the window is not empty."""
     old = view.first
     if old is UNKNOWN or rejects(total, old):
@@ -145,7 +145,7 @@ def _first_not_rejected(view: View, rejects: Predicate, total: Any) -> int:
     return view.head
 
 
-def _first_not_rejected_after(view: View, rejects: Predicate, total: Any) -> int:
+def _first_not_rejected_after(view: View, rejects: Predicate, total: State) -> int:
     """The same, where the oldest element is rejected if its state is ready."""
     head, ahead, old = view.head, view.steps, view.first
     if old is not UNKNOWN and view.singles:
@@ -162,7 +162,7 @@ def _first_not_rejected_after(view: View, rejects: Predicate, total: Any) -> int
     return first
 
 
-def _first_needed(view: View, enough: Question, younger: Any, state: Any) -> int:
+def _first_needed(view: View, enough: Question, younger: State, state: State) -> int:
     """The first position that stays because the elements behind it are not enough; the window is not empty.
 
     `state` is the coming state, or NOTHING, and `younger` is `View.coming` of it.
@@ -208,7 +208,7 @@ def _first_kept_among(limits: Limits, times: Array, youngest: Any) -> int:
 
 def _first_not_rejected_behind(view: View, rejects: Predicate, states: Run) -> int:
     """The first position that a predicate lets stay once a batch is appended."""
-    older: Any = NOTHING
+    older: State = NOTHING
     total = view.layout.fold(states)
     if len(view):
         older = view.whole(view.coming(NOTHING))

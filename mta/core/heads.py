@@ -17,6 +17,7 @@ from mta.core.predicates import Read, answers
 from mta.core.stack import HeadPage
 from mta.core.states import NOTHING, ColumnLayout, Run
 from mta.core.view import View
+from mta.kinds import State, Time
 from mta.monoids.base import Array
 from mta.monoids.ufuncs import quiet
 from mta.numbers.wide import Words, is_wide
@@ -38,7 +39,7 @@ class Heads(ABC):
     def idle(self, view: View, stop: int) -> int:
         """How many of the first rows see the oldest element, and so the whole window before the batch."""
 
-    def stays(self, page: HeadPage, between: Any, row: int) -> bool:  # noqa: ARG002
+    def stays(self, page: HeadPage, between: State, row: int) -> bool:  # noqa: ARG002
         """Whether a row's head is surely in this page, if the head of the row before is."""
         return False
 
@@ -47,7 +48,7 @@ class Heads(ABC):
         """A row's head, which is before the batch and not before `head`."""
 
     @abstractmethod
-    def within(self, page: HeadPage, between: Any, head: int, row: int, stop: int) -> Firsts:
+    def within(self, page: HeadPage, between: State, head: int, row: int, stop: int) -> Firsts:
         """The heads of rows from `row` on, as long as they are in this page; `head` at least.
 
         `between` is the aggregate from the stack's boundary to the batch.
@@ -78,7 +79,7 @@ class LimitHeads(Heads):
             head = max(head, self._base + row + 1 - self._count)
         return max([head, *(log.first_position(head, cut, side) for cut, side in self._cuts_of(row))])
 
-    def within(self, page: HeadPage, between: Any, head: int, row: int, stop: int) -> Firsts:  # noqa: ARG002
+    def within(self, page: HeadPage, between: State, head: int, row: int, stop: int) -> Firsts:  # noqa: ARG002
         end = self._rows_that_keep(page.stop - 1, page.entries.times[-1], row, stop)
         firsts = self._among(page.entries.times, page.start, row, end)
         return firsts if firsts[0] >= head else np.maximum(as_column(firsts), head)
@@ -86,7 +87,7 @@ class LimitHeads(Heads):
     def in_batch(self, start: int) -> Array:
         return as_column(self._among(self._times, self._base, start, len(self._times))) - self._base
 
-    def _rows_that_keep(self, position: int, time: Any, start: int, stop: int) -> int:
+    def _rows_that_keep(self, position: int, time: Time, start: int, stop: int) -> int:
         """The end of the rows, from `start` on, whose windows hold the element at a position with a time."""
         for cuts, side in self._cuts:
             other: Side = "left" if side == "right" else "right"
@@ -141,7 +142,7 @@ class KnownHeads(Heads):
     def enter(self, log: Log, head: int, row: int) -> int:  # noqa: ARG002
         return int(self._firsts[row])
 
-    def within(self, page: HeadPage, between: Any, head: int, row: int, stop: int) -> Array:  # noqa: ARG002
+    def within(self, page: HeadPage, between: State, head: int, row: int, stop: int) -> Array:  # noqa: ARG002
         firsts = self._firsts[row:stop]
         return firsts[: firsts.searchsorted(page.stop)]
 
@@ -179,7 +180,7 @@ class RestHeads(Heads):
         rest = view.log.fold_nodes(view.head + 1, view.end)
         return _first_true(self._enough(self._followed(rest, 0, stop)), stop)
 
-    def stays(self, page: HeadPage, between: Any, row: int) -> bool:
+    def stays(self, page: HeadPage, between: State, row: int) -> bool:
         younger = self._followed(self._whole.join(page.rest, between), row, row + 1)
         return not self._enough(younger)[0]
 
@@ -187,7 +188,7 @@ class RestHeads(Heads):
         so_far = self._whole.at(self._so_far, row)
         return min(log.shortest_suffix(head, so_far, self._predicate.enough), log.tail - 1)
 
-    def within(self, page: HeadPage, between: Any, head: int, row: int, stop: int) -> Firsts:
+    def within(self, page: HeadPage, between: State, head: int, row: int, stop: int) -> Firsts:
         layout, whole = self._layout, self._whole
         younger = self._followed(whole.join(page.rest, between), row, stop)
         rows = max(1, _first_true(self._enough(younger), stop - row))
@@ -220,7 +221,7 @@ class RestHeads(Heads):
             first, rest = np.where(wanted, older, first), layout.choose(wanted, wider, rest)
         return np.maximum.accumulate(np.maximum(np.where(alone, first, first - 1), 0))
 
-    def _followed(self, older: Any, start: int, stop: int) -> Run:
+    def _followed(self, older: State, start: int, stop: int) -> Run:
         """An aggregate followed by the batch's rows up to each of some rows."""
         rows = self._layout.cut(self._so_far[self._part], start, stop)
         if older is NOTHING:

@@ -20,6 +20,7 @@ from weakref import ref
 from mta.core.page import Page, PageSource, Pyramid
 from mta.core.states import NOTHING, Layout, Run
 from mta.core.tail import Tail
+from mta.kinds import Row, State, Time
 from mta.monoids.base import Array, column_of, joined
 from mta.monoids.columns import apart
 from mta.times.cuts import Side, before
@@ -95,7 +96,7 @@ class Log:
     # These methods make new tails, and hand full pages to the page source. The log itself changes in a commit
     # of its views (`mta.core.view`), together with them.
 
-    def appended(self, time: Any, row: Any) -> list[Tail]:
+    def appended(self, time: Time, row: Row) -> list[Tail]:
         """The tails with an element that fills a page."""
         layout, tails, tier = self.layout, list(self.tails), 0
         while tier == 0 or len(tails[tier]) + 1 == self.page_size:
@@ -217,10 +218,6 @@ class Log:
         twin.tail, twin.youngest = self.tail, self.youngest
         return twin
 
-    def resume(self, tails: list[Tail], tail: int, youngest: Any) -> None:
-        """Makes an empty log what a version says, whose pages are in the store."""
-        self.tails, self.tail, self.youngest = tails, tail, youngest
-
     # -- reading ----------------------------------------------------------------------------------------
 
     def read(self, pieces: Sequence[Piece]) -> list[Page]:
@@ -318,7 +315,7 @@ class Log:
 
     # -- searches ---------------------------------------------------------------------------------------
 
-    def first_position(self, head: int, time: Any, side: Side) -> int:
+    def first_position(self, head: int, time: Time, side: Side) -> int:
         """The first position from `head` on with a time >= `time` (side left) or > `time` (side right).
 
         From the top tier down, one page a tier, and none where there is nothing to choose.
@@ -332,7 +329,7 @@ class Log:
                     return self._descend(tier, entry, head, time, side)
         return self.tail
 
-    def _descend(self, tier: int, entry: int, head: int, time: Any, side: Side) -> int:
+    def _descend(self, tier: int, entry: int, head: int, time: Time, side: Side) -> int:
         """The first such position below an entry that has one."""
         mask = self.page_size - 1
         while tier:
@@ -346,7 +343,7 @@ class Log:
         return entry
 
     def longest_prefix(
-        self, head: int, rejects: Callable[[Any], bool], before: Any = NOTHING
+        self, head: int, rejects: Callable[[Any], bool], before: State = NOTHING
     ) -> tuple[int, Any]:
         """The first position from `head` on that stays, and the aggregate of the elements before it.
 
@@ -374,7 +371,7 @@ class Log:
         self,
         pages: dict[tuple[int, int], Page],
         piece: Piece,
-        before: Any,
+        before: State,
         rejects: Callable[[Any], bool],
     ) -> tuple[int, Any]:
         """The first entry of a piece that stays, and the aggregate of all entries before it.
@@ -392,7 +389,7 @@ class Log:
         return stop, before
 
     def _search_run(
-        self, states: Run, start: int, before: Any, rejects: Callable[[Any], bool]
+        self, states: Run, start: int, before: State, rejects: Callable[[Any], bool]
     ) -> tuple[int, Any]:
         """The same in a run in which one entry stays, by halves and not entry by entry."""
         layout, low, high = self.layout, 0, self.layout.length(states) - 1
@@ -405,7 +402,7 @@ class Log:
                 high = middle
         return start + low, before
 
-    def shortest_suffix(self, head: int, after: Any, enough: Callable[[Any], Any]) -> int:
+    def shortest_suffix(self, head: int, after: State, enough: Callable[[Any], Any]) -> int:
         """The last position from `head` on whose aggregate to the tail, with `after`, is enough; else `head`.
 
         `after` is an aggregate behind the tail, or NOTHING; the tail itself if `after` alone is enough. The
@@ -431,7 +428,7 @@ class Log:
         return entry
 
     def _search_back(
-        self, pages: dict[tuple[int, int], Page], piece: Piece, after: Any, enough: Callable[[Any], Any]
+        self, pages: dict[tuple[int, int], Page], piece: Piece, after: State, enough: Callable[[Any], Any]
     ) -> tuple[int, Any]:
         """The last entry from which on the aggregate is enough, and the aggregate behind that entry."""
         first = piece.start & -self.page_size
@@ -447,5 +444,5 @@ def count_first(layout: Layout, aggregates: Run, holds: Callable[[Any], Any]) ->
     )
 
 
-def _search(times: Array, start: int, time: Any, side: Side) -> int:
+def _search(times: Array, start: int, time: Time, side: Side) -> int:
     return start + before(times[start:], time, side)

@@ -6,7 +6,7 @@ levels inside a page are made when they are first asked for (`Pyramid`). The pap
 - Algorithm 1, insertion and aggregation. An element goes into the tail of tier 0. A page that the element
   fills gets its entry in the tier above, and so on up (`insert`, `Log.appended`). The paper recomputes the
   right spine at every insertion, so that the root is the aggregate of the window. Here the root is a value
-  beside the tree, `known_total`, and an insertion combines it with the new state (`behind`): one combine,
+  beside the tree, `known_total`, and an insertion combines it with the new state (`cheap_sums`): one combine,
   where the spine takes log2(n).
 - Algorithm 2, enforcement of a policy with bulk eviction. The search from the roots down is
   `Log.longest_prefix`, which `mta.core.enforcement` asks; for limits on time it is `Log.first_position`.
@@ -28,7 +28,7 @@ from mta.core.page import Follower
 from mta.core.stack import Stack
 from mta.core.states import NOTHING
 from mta.core.view import NEAR, Front, Sums, View
-from mta.kinds import UNKNOWN
+from mta.kinds import UNKNOWN, Row, State, Time
 
 
 class LogarithmicView(View):
@@ -60,7 +60,7 @@ class LogarithmicView(View):
             return self.known_total
         return self.log.fold_nodes(head, self.end)
 
-    def behind(self, front: Front, state: Any) -> Sums:
+    def cheap_sums(self, front: Front, state: State) -> Sums:
         if self.layout.monoid.grows:
             return Sums(UNKNOWN, UNKNOWN)
         if front.head == self.end:
@@ -68,11 +68,11 @@ class LogarithmicView(View):
         known = front.head == self.head and self.known_total is not UNKNOWN
         return Sums(UNKNOWN, self.combine(self.known_total, state) if known else UNKNOWN)
 
-    def followed(self, front: Front, state: Any) -> tuple[Sums, Any]:
+    def sums_and_total(self, front: Front, state: State) -> tuple[Sums, Any]:
         total = self.layout.join(self._total_from(front.head), state)
         return Sums(UNKNOWN, UNKNOWN if self.layout.monoid.grows else total), total
 
-    def coming(self, state: Any) -> Any:
+    def coming(self, state: State) -> Any:
         """The aggregate of all elements but the oldest, and of the state."""
         head, end, rest = self._rest
         if head != self.head or end != self.end:
@@ -81,10 +81,10 @@ class LogarithmicView(View):
                 self._rest = (self.head, self.end, rest)
         return self.layout.join(rest, state)
 
-    def whole(self, coming: Any) -> Any:
+    def whole(self, coming: State) -> Any:
         return self.layout.join(self.oldest_state(), coming)
 
-    def rest(self, k: int, coming: Any, state: Any) -> Any:
+    def rest(self, k: int, coming: State, state: State) -> Any:
         if k == 1:
             return coming
         return self.layout.join(self.log.fold_nodes(self.head + k, self.end), state)
@@ -92,7 +92,7 @@ class LogarithmicView(View):
     def rests_ready(self) -> int:
         return min(8, len(self) - 1)
 
-    def step(self, row: Any, state: Any, time: Any, coming: Any, lower: Any) -> Any:
+    def step(self, row: Row, state: State, time: Time, coming: State, lower: Any) -> Any:
         steps = self.steps
         oldest, _, first = steps[-1]
         total = coming
@@ -114,7 +114,7 @@ class LogarithmicView(View):
         self.r1, self.known_total = UNKNOWN, kept
         return result
 
-    def grow(self, row: Any, state: Any, time: Any, coming: Any, total: Any, lower: Any) -> Any:
+    def grow(self, row: Row, state: State, time: Time, coming: State, total: State, lower: Any) -> Any:
         if total is UNKNOWN:
             if coming is UNKNOWN:
                 total = self.combine(self._total_from(self.head), state)
@@ -136,7 +136,7 @@ class LogarithmicView(View):
         self.r1, self.known_total, self._rest = UNKNOWN, kept, rest
         return result
 
-    def add_one(self, front: Front, row: Any, state: Any, time: Any, sums: Sums) -> None:
+    def add_one(self, front: Front, row: Row, state: State, time: Time, sums: Sums) -> None:
         kept = UNKNOWN if self.layout.monoid.grows else sums.total
         super().add_one(front, row, state, time, Sums(UNKNOWN, kept))
         self._keep_rest(sums.r1)
@@ -146,7 +146,7 @@ class LogarithmicView(View):
         if front.stack.boundary == front.head + 1:
             self._keep_rest(sums.r1)
 
-    def _keep_rest(self, rest: Any) -> None:
+    def _keep_rest(self, rest: State) -> None:
         if rest is not NOTHING and rest is not UNKNOWN and not self.layout.monoid.grows:
             self._rest = (self.head, self.end, rest)
 

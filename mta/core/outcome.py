@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from mta.core.stack import Stack
 from mta.core.states import Layout, Run
+from mta.kinds import State
 from mta.monoids.base import Array
 
 
@@ -44,6 +45,6 @@ class Outcome(NamedTuple):
     #: the stack, walked up to that head; None if the last row's window lies in the batch
     walker: Stack | None
     #: the aggregate from the walker's boundary, or from the head without a walker, to the new tail
-    r1: Any
+    r1: State
     #: the aggregate of the last row's window
-    total: Any
+    total: State

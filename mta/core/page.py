@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from mta.core.states import Layout, Run
+from mta.kinds import State
 from mta.monoids.base import Array
 from mta.monoids.columns import apart
 
@@ -176,7 +177,7 @@ class Pyramid:
             count >>= 1
         self._append(layout.length(states), added)
 
-    def push(self, state: Any) -> None:
+    def push(self, state: State) -> None:
         """Appends one state, or none if the monoid fails."""
         added = [[state]]
         index = self._count
@@ -216,7 +217,7 @@ class Pyramid:
             level += 1
         return left + right[::-1]
 
-    def last_with(self, start: int, stop: int, after: Any, enough: Callable[[Any], Any]) -> tuple[int, Any]:
+    def last_with(self, start: int, stop: int, after: State, enough: Callable[[Any], Any]) -> tuple[int, Any]:
         """The last entry from which on the aggregate is enough, and the aggregate behind that entry.
 
         `after` is an aggregate behind the entries, or NOTHING. The entry is `start - 1` if there is none.

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from mta.core.log import Log, Piece
 from mta.core.page import Page
 from mta.core.states import NOTHING, SHORT, Layout, Run
+from mta.kinds import State
 
 
 class Frame(NamedTuple):
@@ -25,7 +26,7 @@ class Frame(NamedTuple):
     stop: int
     suffixes: Run | None
     #: the aggregate from entry `stop` to the boundary
-    rest: Any
+    rest: State
 
     def after(self, layout: Layout, entry: int) -> Any:
         """The aggregate from the end of an entry to the boundary."""
@@ -39,7 +40,7 @@ class HeadPage:
 
     __slots__ = ("_folded", "_suffixes", "entries", "rest", "start", "stop")
 
-    def __init__(self, start: int, entries: Page, rest: Any) -> None:
+    def __init__(self, start: int, entries: Page, rest: State) -> None:
         self.start = start
         self.stop = start + len(entries.times)
         self.entries = entries

@@ -115,7 +115,7 @@ class Layout(ABC):
     def prefixes(self, states: Run) -> Run: ...
 
     @abstractmethod
-    def suffixes(self, states: Run, seed: Any = NOTHING) -> Run:
+    def suffixes(self, states: Run, seed: State = NOTHING) -> Run:
         """Suffix aggregates of the run followed by one state (or NOTHING)."""
 
     @abstractmethod
@@ -129,20 +129,20 @@ class Layout(ABC):
     def lower(self, states: Run) -> Any:
         return self.lower_all([self.lowered(states)])
 
-    def join(self, older: Any, younger: Any) -> Any:
+    def join(self, older: State, younger: State) -> Any:
         """`combine` of two states, either of which may be NOTHING."""
         if older is NOTHING:
             return younger
         return older if younger is NOTHING else self.monoid.combine(older, younger)
 
-    def followed_by(self, states: Run, younger: Any) -> Run:
+    def followed_by(self, states: Run, younger: State) -> Run:
         """Each entry combined with one younger state (or NOTHING)."""
         return states if younger is NOTHING else self.combine(states, self.gather([younger]))
 
-    def preceded_by(self, older: Any, states: Run) -> Run:
+    def preceded_by(self, older: State, states: Run) -> Run:
         return states if older is NOTHING else self.combine(self.gather([older]), states)
 
-    def stack(self, states: Run, seed: Any) -> list[Any]:
+    def stack(self, states: Run, seed: State) -> list[Any]:
         """Suffix aggregates of the run followed by `seed`, the longest last: pop() gives oldest first."""
         if self.length(states) > SHORT:
             reverse = self.state_list(self.suffixes(states, seed))
@@ -241,7 +241,7 @@ class ColumnLayout(Layout):
     def prefixes(self, states: Run) -> Columns:
         return self.monoid.prefix_columns(states)
 
-    def suffixes(self, states: Run, seed: Any = NOTHING) -> Run:
+    def suffixes(self, states: Run, seed: State = NOTHING) -> Run:
         return self.followed_by(self.monoid.suffix_columns(states), seed)
 
     def lowered(self, states: Run) -> Lowered:
@@ -337,10 +337,10 @@ class ObjectLayout(Layout):
             out.append(combine(out[-1], state))
         return out
 
-    def suffixes(self, states: Run, seed: Any = NOTHING) -> list[Any]:
+    def suffixes(self, states: Run, seed: State = NOTHING) -> list[Any]:
         return self.stack(states, seed)[::-1]
 
-    def stack(self, states: Run, seed: Any) -> list[Any]:
+    def stack(self, states: Run, seed: State) -> list[Any]:
         combine = self.monoid.combine
         reverse = []
         for state in reversed(states):

@@ -8,6 +8,7 @@ from typing import Any
 
 from mta.core.page import Page, Pyramid
 from mta.core.states import Layout, Run
+from mta.kinds import State, Time
 from mta.monoids.base import Array, column_of, joined
 from mta.times.cuts import Side, before
 
@@ -73,7 +74,7 @@ class Tail:
             self._runs = [self._joined(self._runs)]
         return Page(self.tier, *self._runs[0])
 
-    def filled(self, time: Any, entry: Any) -> Page:
+    def filled(self, time: Time, entry: State) -> Page:
         """The page that one more entry fills; the tail stays as it is."""
         if not self._runs:
             return Page(self.tier, column_of([*self.times, time]), self._gather([*self.entries, entry]))
@@ -104,7 +105,7 @@ class Tail:
             return self.page().cut(self._layout, first, last)
         return Page(self.tier, *(parts[0] if len(parts) == 1 else self._joined(parts)))
 
-    def first_after(self, start: int, time: Any, side: Side) -> int:
+    def first_after(self, start: int, time: Time, side: Side) -> int:
         """The first entry from `start` on with a time >= `time` (side left) or > `time` (side right)."""
         begin = self.start
         for times, _ in self._runs:

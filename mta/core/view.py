@@ -2,9 +2,9 @@
 
 A view holds the positions [head, end) of its log. It has the paper's verbs: `insert`, `evict`, `total`, and
 Amortized MTA's `flip`. A window under a policy decides between these verbs. The window first asks what a call
-would change (`front`, `behind`, `followed`), and nothing changes meanwhile. Then the window has the changes
-committed (`add_one`, `add_batch`, `move`). A commit makes no call between its first assignment and its last,
-and CPython looks at signals only at calls: so a call has happened or it has not.
+would change (`front`, `cheap_sums`, `sums_and_total`), and nothing changes meanwhile. Then the window has the
+changes committed (`add_one`, `add_batch`, `move`). A commit makes no call between its first assignment and its
+last, and CPython looks at signals only at calls: so a call has happened or it has not.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mta.core.page import Follower
 from mta.core.stack import Stack
 from mta.core.states import NOTHING, Run
 from mta.core.tail import Tail
-from mta.kinds import UNKNOWN
+from mta.kinds import UNKNOWN, Row, State, Time
 
 #: A head that moves by no more than this many positions walks; otherwise it leaps. Steps are made for at
 #: least this many evictions.
@@ -38,15 +38,15 @@ class Front(NamedTuple):
     head: int
     #: the time of the oldest element
     oldest: Any
-    r0: Any
+    r0: State
     #: the state of the oldest element, or UNKNOWN
-    first: Any
+    first: State
     #: steps to the following elements of the head's page, the next one last, and how many of them are left
     steps: list[Step]
     left: int
     stack: Stack
     #: R1: the aggregate of the elements from the stack's boundary on
-    r1: Any
+    r1: State
     #: the position from which the head has walked
     walked_from: int
 
@@ -55,9 +55,9 @@ class Sums(NamedTuple):
     """The aggregates that a view has ready at its young end."""
 
     #: of the elements from the stack's boundary on
-    r1: Any
+    r1: State
     #: of the whole window, or UNKNOWN
-    total: Any
+    total: State
 
 
 class Added(NamedTuple):
@@ -112,18 +112,18 @@ class View(ABC):
         #: the time of the oldest element
         self.oldest: Any = None
         #: the state of the oldest element, or UNKNOWN
-        self.first: Any = UNKNOWN
+        self.first: State = UNKNOWN
         #: steps to the elements after the oldest one, in its page, the next one last
         self.steps: list[Step] = []
         #: the Result Pair of Amortized MTA: R0 aggregates from the head to the stack's boundary, R1 from the
         #: boundary to the end; R0 may be UNKNOWN
-        self.r0: Any = NOTHING
-        self.r1: Any = NOTHING
+        self.r0: State = NOTHING
+        self.r1: State = NOTHING
         self.stack = Stack(log, 0)
         #: the position from which the head has walked: it came there by a leap, or in a batch
         self.walked_from = 0
         #: the aggregate of the whole window, or UNKNOWN
-        self.known_total: Any = UNKNOWN
+        self.known_total: State = UNKNOWN
         log.views.append(ref(self))
 
     def __len__(self) -> int:
@@ -131,10 +131,10 @@ class View(ABC):
 
     # -- the paper's verbs ------------------------------------------------------------------------------
 
-    def insert(self, row: Any, state: Any, time: Any) -> None:
+    def insert(self, row: Row, state: State, time: Time) -> None:
         """Appends an element."""
         front = self.front(self.head)
-        self.add_one(front, row, state, time, self.behind(front, state))
+        self.add_one(front, row, state, time, self.cheap_sums(front, state))
 
     def evict(self, k: int = 1) -> None:
         """Evicts the k oldest elements."""
@@ -150,7 +150,7 @@ class View(ABC):
     # -- finding out ------------------------------------------------------------------------------------
 
     def front(self, head: int) -> Front:
-        """The view's old end if its head were at a position; changes nothing."""
+        """The view's old end if its head were at a position; elements and aggregates stay what they are."""
         k, steps = head - self.head, self.steps
         if not k:
             at_head = self.oldest, self.r0, self.first, steps, len(steps)
@@ -166,7 +166,7 @@ class View(ABC):
         """The front of a view without elements, whose next element has position `head`."""
         return Front(head, None, NOTHING, UNKNOWN, [], 0, Stack(self.log, head), NOTHING, head)
 
-    def alone(self, head: int, time: Any, states: Run) -> tuple[Front, Sums]:
+    def alone(self, head: int, time: Time, states: Run) -> tuple[Front, Sums]:
         """A view of some new states only: its front, at position `head`, and its sums."""
         layout, front = self.layout, self.nothing_from(head)._replace(oldest=time)
         if not self.singles:
@@ -185,29 +185,29 @@ class View(ABC):
         """
 
     @abstractmethod
-    def behind(self, front: Front, state: Any) -> Sums:
+    def cheap_sums(self, front: Front, state: State) -> Sums:
         """The sums of a front followed by a state, as far as they cost least."""
 
     @abstractmethod
-    def followed(self, front: Front, state: Any) -> tuple[Sums, Any]:
+    def sums_and_total(self, front: Front, state: State) -> tuple[Sums, Any]:
         """The sums of a front followed by a state, and the state of the whole window then."""
 
     # A predicate gets sums in which the oldest element is added last: a small sum, added to a large element,
     # would be rounded away before the predicate sees it.
 
     @abstractmethod
-    def coming(self, state: Any) -> Any:
+    def coming(self, state: State) -> Any:
         """An aggregate that ends with a coming state, or with the window: the argument of `whole` and `rest`.
 
         The window is not empty. `state` may be NOTHING.
         """
 
     @abstractmethod
-    def whole(self, coming: Any) -> Any:
+    def whole(self, coming: State) -> Any:
         """The state of the window with the coming state."""
 
     @abstractmethod
-    def rest(self, k: int, coming: Any, state: Any) -> Any:
+    def rest(self, k: int, coming: State, state: State) -> Any:
         """The state of the window with the coming state and without its k oldest elements, or NOTHING."""
 
     @abstractmethod
@@ -256,14 +256,14 @@ class View(ABC):
         self.known_total = UNKNOWN
 
     @abstractmethod
-    def step(self, row: Any, state: Any, time: Any, coming: Any, lower: Any) -> Any:
+    def step(self, row: Row, state: State, time: Time, coming: State, lower: Any) -> Any:
         """Appends one element and evicts one, to whose next a step is ready; returns the lowered total.
 
         The element fills no page. `coming` may be UNKNOWN. `lower` is None where results are states.
         """
 
     @abstractmethod
-    def grow(self, row: Any, state: Any, time: Any, coming: Any, total: Any, lower: Any) -> Any:
+    def grow(self, row: Row, state: State, time: Time, coming: State, total: State, lower: Any) -> Any:
         """Appends one element to others and evicts none; returns the lowered total.
 
         The element fills no page. `coming` and `total` may be UNKNOWN.
@@ -285,8 +285,8 @@ class View(ABC):
         self.steps, self.stack, self.walked_from = steps, stack, walked_from
         self.r1, self.known_total = r1, total
 
-    def follow(self, front: Front, sums: Sums, end: int) -> None:
-        """Makes the view what a call has found out; twice is as good as once."""
+    def apply(self, front: Front, sums: Sums, end: int) -> None:
+        """Commits what a call has found out for this view alone; a second time changes nothing more."""
         head, oldest, r0, first, steps, left, stack, _, walked_from = front
         # nothing is called from here on
         del steps[left:]
@@ -294,7 +294,7 @@ class View(ABC):
         self.steps, self.stack, self.walked_from = steps, stack, walked_from
         self.r1, self.known_total = sums
 
-    def add_one(self, front: Front, row: Any, state: Any, time: Any, sums: Sums) -> None:
+    def add_one(self, front: Front, row: Row, state: State, time: Time, sums: Sums) -> None:
         """Appends one element, and evicts the elements before a front."""
         log, head = self.log, self.head
         tail = log.tail
@@ -310,7 +310,7 @@ class View(ABC):
                 raise
         self._settle(head, tail)
 
-    def begun(self, front: Front, state: Any, time: Any, sums: Sums) -> tuple[Front, Sums]:
+    def begun(self, front: Front, state: State, time: Time, sums: Sums) -> tuple[Front, Sums]:
         """A front without elements and its sums, for a coming element that is the only one then."""
         front = front._replace(oldest=time, first=state)
         if self.singles:  # as in `alone`
@@ -341,7 +341,7 @@ class View(ABC):
 
     def _become(self, front: Front) -> None:
         """Evicts the elements before a front, and appends none."""
-        self.follow(front, Sums(front.r1, UNKNOWN), self.end)
+        self.apply(front, Sums(front.r1, UNKNOWN), self.end)
 
     def fork(self) -> View:
         """A view to go on with while this one stays as it is, until this one becomes it.
@@ -428,5 +428,5 @@ def commit_all(log: Log, added: Added, changes: Sequence[Change]) -> None:
 def finish(log: Log) -> None:
     """Makes the changes of views that an interrupted commit has left."""
     for view, front, sums in log.unfinished:
-        view.follow(front, sums, log.tail)
+        view.apply(front, sums, log.tail)
     log.unfinished = ()

@@ -154,7 +154,7 @@ def check_matches(
             hint = ""
             if "#" in str(then):
                 hint = (
-                    " (a function without a name is known by its code: if yours does the same as that one, "
+                    " (a function without a name is told by its code: if yours does the same as that one, "
                     "give name= what stands in the brackets)"
                 )
             raise ManifestMismatch(

@@ -11,16 +11,7 @@ import msgpack
 
 from mta.core.page import LARGEST_PAGE
 from mta.durability import invariants
-from mta.durability.manifest import (
-    MOST_PARTS,
-    Attempt,
-    Extents,
-    Part,
-    Root,
-    SavedTail,
-    SavedView,
-    Version,
-)
+from mta.durability.manifest import MOST_PARTS, Attempt, Extents, Part, Root, SavedTail, SavedView, Version
 from mta.encoding import packing
 from mta.encoding.envelope import seal, unseal
 from mta.encoding.untrusted import Malformed, fields, moment, raw, real, shown, surely, text, whole

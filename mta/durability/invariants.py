@@ -24,10 +24,11 @@ def check(name: str, root: Root, known: Collection[Version]) -> None:
     `known` versions were checked already, when they were read or committed.
     """
     violations = []
+    base = max(known, key=attrgetter("number"), default=None)
     for version in root.retained:
         if version not in known:
-            violations += [f"version {version.number}: {each}" for each in of_version(version)]
-    if violations := violations or [*of_root(root)]:
+            violations += [f"version {version.number}: {each}" for each in of_version(version, base)]
+    if violations := violations or [*of_root(root, known)]:
         raise ManifestCorrupt(
             f"the next manifest of window {name!r} would be wrong, so it was not written: "
             f"{'; '.join(violations)}; this is a mistake of this library: restore the last checkpoint, and "
@@ -38,10 +39,13 @@ def check(name: str, root: Root, known: Collection[Version]) -> None:
 # -- one version ------------------------------------------------------------------------------------------
 
 
-def of_version(version: Version) -> Iterator[str]:
-    """The extents of a version, its views, its tails with their parts, and its documents fit each other."""
+def of_version(version: Version, base: Version | None = None) -> Iterator[str]:
+    """The extents of a version, its views, its tails with their parts, and its documents fit each other.
+
+    Parts that a sound `base` has too are not looked at again: a tail has many, and a checkpoint adds one.
+    """
     yield from _positions(version)
-    yield from _tails(version)
+    yield from _tails(version, base)
     for (epoch, first, last), (other, start, _) in pairwise(sorted(version.documents)):
         if epoch == other and start < last:
             yield f"its documents [{first}, {last}) of epoch {epoch} overlap others from {start} on"
@@ -63,7 +67,7 @@ def _positions(version: Version) -> Iterator[str]:
             yield f"it holds {end - head} elements, of times from {oldest} to {youngest}"
 
 
-def _tails(version: Version) -> Iterator[str]:
+def _tails(version: Version, base: Version | None) -> Iterator[str]:
     """Each tier has a tail, which begins where its full pages end. Parts of a tail follow each other."""
     shift = version.extents.shift
     if len(version.tails) > MOST_TIERS or version.tail >> shift * len(version.tails):
@@ -75,7 +79,12 @@ def _tails(version: Version) -> Iterator[str]:
         if (tail.start, stop) != (start, count):
             yield f"the tail of tier {tier} is [{tail.start}, {stop}) and should be [{start}, {count})"
         epoch, serial = 0, -1
-        for part in tail.parts:
+        known = base.tails[tier].parts if base is not None and tier < len(base.tails) else ()
+        if known and known[0].start == start and tail.parts[: len(known)] == known:
+            start, epoch, serial = known[-1].stop, known[-1].epoch, known[-1].serial
+        else:
+            known = ()
+        for part in tail.parts[len(known) :]:
             if (part.tier, part.start) != (tier, start) or part.stop <= part.start:
                 yield f"a part of tier {tier} is [{part.start}, {part.stop}) of tier {part.tier}, not {start}"
             if part.epoch < epoch or not serial < part.serial < version.next_part:
@@ -89,15 +98,20 @@ def _tails(version: Version) -> Iterator[str]:
 # -- versions together ------------------------------------------------------------------------------------
 
 
-def of_root(root: Root) -> Iterator[str]:
-    """The versions of a root go on from each other, and name nothing that another writer may delete."""
-    yield from _descent(root)
-    yield from _epochs(root)
+def of_root(root: Root, known: Collection[Version] = ()) -> Iterator[str]:
+    """The versions of a root go on from each other, and name nothing that another writer may delete.
+
+    `known` versions were in a root that was checked already, with each other.
+    """
+    yield from _descent(root, known)
+    yield from _epochs(root, known)
 
 
-def _descent(root: Root) -> Iterator[str]:
+def _descent(root: Root, known: Collection[Version]) -> Iterator[str]:
     """Each committed version goes on from the one before it: both know the pages of both by the same keys."""
     for older, newer in pairwise(root.versions):
+        if newer in known:
+            continue
         if newer.number <= older.number:
             yield f"version {newer.number} follows version {older.number}"
         if newer.head < older.head or newer.tail < older.tail or newer.next_part < older.next_part:
@@ -117,13 +131,13 @@ def _descent(root: Root) -> Iterator[str]:
         yield f"version {last} is there, and the next one would be {root.next_version}"
 
 
-def _epochs(root: Root) -> Iterator[str]:
+def _epochs(root: Root, known: Collection[Version]) -> Iterator[str]:
     """Epochs ascend, and are those of the root's writers: a writer may delete pages of its own epochs.
 
     Of attempts that share the root, a version names epochs of its own attempt, and of the version that all go
     on from.
     """
-    common = set().union(*map(_epochs_of, root.versions))
+    common = set().union(*map(_epochs_of, root.versions)) if root.attempts else set()
     for attempt in root.attempts:
         if attempt.epoch > root.epoch:
             yield f"attempt {attempt.id} is of epoch {attempt.epoch}, and the root of epoch {root.epoch}"
@@ -131,7 +145,9 @@ def _epochs(root: Root) -> Iterator[str]:
             if not attempt.has(epoch):
                 yield f"attempt {attempt.id} of epoch {attempt.epoch} names epoch {epoch} of another writer"
     for version in root.retained:
-        if max(_epochs_of(version), default=0) >= root.epoch + EPOCHS:
+        if version in known:
+            continue
+        if _last_epoch(version) >= root.epoch + EPOCHS:
             yield f"version {version.number} names epochs after {root.epoch}, the root's"
         for (epoch, end), (other, _) in pairwise(version.extents.ends):
             if other <= epoch or end is None or end > version.tail:
@@ -139,6 +155,12 @@ def _epochs(root: Root) -> Iterator[str]:
                     f"version {version.number}: epoch {epoch} ended at {end}, before epoch {other}, and its "
                     f"tail is {version.tail}"
                 )
+
+
+def _last_epoch(version: Version) -> int:
+    """The last epoch of those; parts of a tail are in the order of their epochs."""
+    parts = (tail.parts[-1].epoch for tail in version.tails if tail.parts)
+    return max([version.extents.open, *parts, *(epoch for epoch, _, _ in version.documents)])
 
 
 def _epochs_of(version: Version) -> set[int]:

@@ -186,7 +186,7 @@ class Version:
 
     def keys(self, name: str) -> Iterator[str]:
         """The keys of all pages, parts and documents that this version names."""
-        return Named.by([self]).keys(name)
+        yield from Named.by([self]).keys(name)
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """The documents of a bucket: bytes in the store that never change, written under the epoch of their writer.
 
-The root of the bucket names ranges of numbers, of segments one for each epoch, from the oldest document in
-use to the youngest. So the root is small, and whatever failed attempts wrote is outside of the ranges.
-Documents inside of them that are in use no longer are *dead*. The saved state lists them, and `clear` deletes
-them once nobody goes back to an older state.
+The root of the bucket names ranges of numbers: for the segments of each epoch one range, from the oldest
+document in use to the youngest. So the root is small, and whatever failed attempts wrote is outside of the
+ranges. Documents in a range that are no longer in use are *dead*. The saved state lists the dead documents,
+and `clear` deletes them once nobody goes on from an older state.
 """
 
 from __future__ import annotations

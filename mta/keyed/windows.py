@@ -26,7 +26,10 @@ PART_ROWS = 1 << 15
 
 
 class KeyWindows:
-    """`number` is the number of the versions that are saved; `name` is how the names of windows begin."""
+    """The windows of the keys of one bucket.
+
+    `number` is the number of the versions that are saved; `name` is how the names of windows begin.
+    """
 
     def __init__(
         self,

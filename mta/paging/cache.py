@@ -10,6 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from typing import Any
 
 from mta.core.page import Page
 from mta.errors import WindowError
@@ -33,7 +34,7 @@ class Arrival:
 
 
 class Cache:
-    def __init__(self, reader: PageReader, first: FirstPages, lane: Lane, *, size: int = CACHED) -> None:
+    def __init__(self, reader: PageReader[Any], first: FirstPages, lane: Lane, *, size: int = CACHED) -> None:
         self._reader, self._first, self._lane = reader, first, lane
         self._size = size
         self._lock = threading.Lock()

@@ -2,8 +2,8 @@
 
     "MTA1" | length of header, 4 bytes | header | column of times | columns of the run | xxh3, 8 bytes
 
-The header names window, tier, page number, count, and the kind and length of each column. So decoding finds
-out a page that is short, or that is another page than the one asked for. `mta.encoding.columns` writes
+The header names window, tier, page number, count, and the kind and length of each column. So decoding refuses
+a page that has too few entries, or that is another page than the one asked for. `mta.encoding.columns` writes
 columns; object states are a packed list (`mta.encoding.packing`). Columns start on a multiple of 8 bytes.
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Generic, TypeVar
 
 from mta.core.page import Page
 from mta.core.states import Layout
@@ -11,11 +12,13 @@ from mta.paging.codec import decode_page
 from mta.paging.page_names import PageId, PageKeys
 from stores import Store, page_key
 
+Keys = TypeVar("Keys", bound=PageKeys)
 
-class PageReader:
+
+class PageReader(Generic[Keys]):
     """Reads the pages whose keys a version, or a writer, knows."""
 
-    def __init__(self, store: Store, window: str, layout: Layout, keys: PageKeys, shift: int) -> None:
+    def __init__(self, store: Store, window: str, layout: Layout, keys: Keys, shift: int) -> None:
         self.store, self.window, self.keys = store, window, keys
         self._layout, self._shift = layout, shift
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from mta.core.page import Page
-from mta.core.states import Layout
 from mta.errors import PagesLost
 from mta.paging.codec import encode_page
 from mta.paging.page_names import PageId, WriterKeys
 from mta.paging.page_reader import PageReader
-from stores import Store
 
 
 class Sending(NamedTuple):
@@ -22,15 +20,11 @@ class Sending(NamedTuple):
     page: Page
 
 
-class PageWriter(PageReader):
+class PageWriter(PageReader[WriterKeys]):
     """Writes pages under the keys that a writer gives to them, and reads them."""
 
-    keys: WriterKeys
-
-    def __init__(self, store: Store, window: str, layout: Layout, keys: WriterKeys, shift: int) -> None:
-        super().__init__(store, window, layout, keys, shift)
-        #: the store's incarnation when the first page was put, or when all pages were last found there
-        self._incarnation: object = None
+    #: the store's incarnation when the first page was put, or when all pages were last found there
+    _incarnation: object = None
 
     def end(self, name: PageId) -> int:
         """The position behind a page's last element."""
@@ -53,11 +47,11 @@ class PageWriter(PageReader):
             {key: encode_page(self._layout, self.window, name[1], page) for name, key, page in batch}
         )
 
-    def check_present(self, keys: Callable[[], Iterable[str]]) -> None:
+    def check_present(self, keys: Iterable[str]) -> None:
         """Raises PagesLost if the store may have lost pages since they were put, and some of these keys."""
         incarnation = self.store.incarnation()
         if self._incarnation not in (None, incarnation):
-            missing = self.store.missing(list(keys()))
+            missing = self.store.missing(list(keys))
             if missing:
                 self.keys.check_hold()
                 raise PagesLost(

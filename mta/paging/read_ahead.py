@@ -3,8 +3,8 @@
 A head walks if it goes from page to page, in its window or in a batch that slides over it. It also walks if
 it leaps by the same distance each time, as under large batches with one result each: then the pages that it
 leaps over are not read. Pages are read ahead several at a time, since a call for many costs little more than
-a call for one: a call is made when half of the pages to come are missing. After a page for which the head had
-to wait in spite of that, more pages are read ahead.
+a call for one: a call is made when half of the pages to come are missing. If the head still has to wait for a
+page, more pages are read ahead from then on.
 """
 
 from __future__ import annotations

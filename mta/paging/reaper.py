@@ -1,4 +1,7 @@
-"""Deletion, in the background: of pages behind every head that no version names, and of keys given up."""
+"""Deletes, in the background, pages before every head that no version names, and keys that were given up.
+
+`PageWriter.keys.needed` says what versions name: the retained ones, and one whose commit is in doubt.
+"""
 
 from __future__ import annotations
 
@@ -53,8 +56,11 @@ class Reaper:
             self._lane.submit(self._delete_if_many)
 
     def start(self) -> None:
-        """Deletes what can be deleted, in the background."""
-        if self._given_up or self._stored:
+        """Deletes what can be deleted, in the background; wakes no thread where nothing can be."""
+        stored = list(self._stored.items())
+        if self._given_up or any(
+            pages and pages[0].start < self._first.get(tier, 0) for tier, pages in stored
+        ):
             self._lane.submit(self._delete_in_background)
 
     def check(self) -> None:

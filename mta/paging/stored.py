@@ -6,8 +6,7 @@ read ahead in the background. The caller waits for the store only on a miss, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
 from mta.core.page import Page
 from mta.core.states import Layout
@@ -20,12 +19,6 @@ from mta.paging.page_writer import PageWriter
 from mta.paging.read_ahead import ReadAhead
 from mta.paging.reaper import Reaper
 from stores import Store
-
-
-class Naming(Protocol):
-    """A version of a window, which names what belongs to it."""
-
-    def keys(self, name: str) -> Iterable[str]: ...
 
 
 class Follower:
@@ -60,7 +53,7 @@ class StoredPages:
         bounds: Bounds = AS_IS,
     ) -> None:
         pool = pool_of(store)
-        self._window, self._shift, self._bounds = window, shift, bounds
+        self._shift, self._bounds = shift, bounds
         self._writer, self._reader = Lane(pool), Lane(pool)
         self._first: FirstPages = {}
         self._page_writer = PageWriter(store, window, layout, keys, shift)
@@ -79,6 +72,7 @@ class StoredPages:
         self.check = layout.check_storable_states
         self.put, self.settle, self.take_back = self._buffer.put, self._buffer.settle, self._buffer.take_back
         self.admit, self.reserve = self._buffer.admit, self._cache.reserve
+        self.check_present = self._page_writer.check_present
 
     # -- out --------------------------------------------------------------------------------------------
 
@@ -151,10 +145,6 @@ class StoredPages:
     def check_deletions(self) -> None:
         """Raises the store's error if it goes on refusing to delete: the store would fill up unseen."""
         self._reaper.check()
-
-    def check_present(self, version: Naming) -> None:
-        """Raises PagesLost if pages that a version names are gone, where the store may have lost some."""
-        self._page_writer.check_present(lambda: version.keys(self._window))
 
     def delete_behind(self) -> None:
         """Deletes pages behind every head that no version names, before the window is given up."""

@@ -21,7 +21,7 @@ from mta.kinds import State, Time
 from mta.monoids.base import ColumnarMonoid, Monoid
 from mta.options import is_whole
 from mta.slicing.slices import Slice, SliceList, states_of
-from mta.slicing.windows import EdgeWindow, Session, Window, before, is_counted
+from mta.slicing.windows import Session, Window, before, has_edges
 
 #: The number of slices in a block of `Lazy`, and of blocks in a block of the next level.
 BLOCK = 32
@@ -178,7 +178,7 @@ def check_local(local: object) -> None:
 
 def check_paged(name: str, kind: Window) -> None:
     """Refuses a query whose windows a store cannot tell apart by time alone."""
-    if not isinstance(kind, Session) and (not isinstance(kind, EdgeWindow) or is_counted(kind)):
+    if not isinstance(kind, Session) and not has_edges(kind):
         raise ValueError(
             f"the query {name!r} is {kind!r}, whose windows a late tuple shifts, and slices in a store do "
             'not change: take store="lazy" or "eager" for it'

@@ -207,10 +207,6 @@ def _plain(time: Any) -> Any:
     return time.item() if isinstance(time, np.generic) else time
 
 
-def _listed(column: Any) -> list[Any]:
-    return list(column.tolist()) if hasattr(column, "tolist") else list(column)
-
-
 def plain_rows(monoid: Monoid, values: Any) -> list[Value]:
     """The elements of a batch one by one, with all their fields."""
     for method in ("to_pylist", "to_dicts"):  # tables of Arrow and polars
@@ -219,7 +215,7 @@ def plain_rows(monoid: Monoid, values: Any) -> list[Value]:
     if getattr(values, "ndim", 1) == 2 and hasattr(values, "to_dict"):
         return list(values.to_dict("records"))
     if isinstance(values, Mapping):
-        columns = [_listed(column) for column in values.values()]
+        columns = [list(each.tolist() if hasattr(each, "tolist") else each) for each in values.values()]
         if len({len(column) for column in columns}) > 1:
             lengths = {name: len(column) for name, column in zip(values, columns, strict=True)}
             raise ValueError(f"the columns of a batch must have one length, got {lengths}")

@@ -17,7 +17,7 @@ from mta.slicing.progress.sessions import session_cuts
 from mta.slicing.queries import Plan
 from mta.slicing.settings import Settings
 from mta.slicing.sliced_stream import Progress, SlicedStream
-from mta.slicing.window_manager import Result, WindowManager
+from mta.slicing.window_manager import Result
 
 
 def split_by_key(
@@ -58,15 +58,10 @@ def without_late(
 
 
 def with_tuples(
-    settings: Settings,
-    plan: Plan,
-    stream: SlicedStream,
-    key: Any,
-    tuples: Tuples,
-    refused: list[Refusal],
+    settings: Settings, plan: Plan, stream: SlicedStream, key: Any, tuples: Tuples, refused: list[Refusal]
 ) -> tuple[SlicedStream, list[Result]]:
     """The stream after more tuples, some of which some queries refuse, and the early results of triggers."""
-    lineage, stream, windows = stream.slices.lineage, stream.copy(), plan.windows
+    lineage, stream = stream.slices.lineage, stream.copy()
     if not settings.in_steps:
         if refused:
             stream.progress, stream.session_cuts = after_refusals(stream, refused)
@@ -84,18 +79,19 @@ def with_tuples(
     while start < len(tuples):
         first = times[start : start + 1].tolist()[0]
         if settings.in_order:
-            stream = _past_edges(plan, windows, stream, key, first)
+            stream = _past_edges(plan, stream, key, first)
         trigger = settings.next_trigger(stream.youngest if stream.arrivals else first)
         stop = _end_of_step(settings, stream, tuples, newest, trigger, start)
         # refusals of later tuples would change the early results of this step
-        part = refused[_first_refusal(refused, start) : _first_refusal(refused, stop)]
+        low, high = (bisect_left(refused, row, key=lambda each: each.row) for row in (start, stop))
+        part = refused[low:high]
         if part:
             stream.progress, stream.session_cuts = after_refusals(stream, part)
         put(plan.manager, stream, tuples.part(start, stop))
         start = stop
         full = settings.every_tuples is not None and stream.since_trigger >= settings.every_tuples
         if full or stream.youngest >= trigger:
-            results, stream.emitted_values = windows.early(stream, key)
+            results, stream.emitted_values = plan.windows.early(stream, key)
             early += results
             stream.since_trigger = 0
     return stream, early
@@ -114,11 +110,6 @@ def after_refusals(
     return progress, session_cuts(progress)
 
 
-def _first_refusal(refused: list[Refusal], row: int) -> int:
-    """The index of the first refusal of a tuple in a row or behind it."""
-    return bisect_left(refused, row, key=lambda each: each.row)
-
-
 def nothing_due(settings: Settings, stream: SlicedStream, time: Time) -> bool:
     """Whether a tuple at a time neither fires a trigger nor passes an edge at which windows are emitted."""
     if not stream.arrivals or (settings.in_order and not stream.youngest <= time < stream.next_edge):
@@ -128,12 +119,10 @@ def nothing_due(settings: Settings, stream: SlicedStream, time: Time) -> bool:
     return settings.every_time is None or time < settings.next_trigger(stream.youngest)
 
 
-def _past_edges(
-    plan: Plan, windows: WindowManager, stream: SlicedStream, key: Any, time: Time
-) -> SlicedStream:
+def _past_edges(plan: Plan, stream: SlicedStream, key: Any, time: Time) -> SlicedStream:
     """The stream with the results of all windows that end at or before the time of a tuple in order."""
     if stream.arrivals and time >= stream.next_edge:
-        stream = windows.pass_edges(stream, time, key)
+        stream = plan.windows.pass_edges(stream, time, key)
     if not stream.arrivals or time >= stream.next_edge:
         stream.next_edge = plan.edges.next_edge(time)
     return stream
@@ -154,18 +143,15 @@ def _end_of_step(
 
 
 def _check_order(stream: SlicedStream, times: Array) -> None:
-    earlier = np.concatenate((times[:1], times[:-1]))
-    backwards = times < earlier
-    if backwards.any():
-        row = int(backwards.argmax())
-        before, time = (each[row : row + 1].tolist()[0] for each in (earlier, times))
-        raise _out_of_order(time, f" in row {row}", before)
-    if stream.arrivals and times[0] < stream.youngest:
-        raise _out_of_order(times[:1].tolist()[0], "", stream.youngest)
-
-
-def _out_of_order(time: Time, where: str, earlier: Time) -> OutOfOrderError:
-    return OutOfOrderError(
-        f"time {time!r}{where} is before {earlier!r}, the time of the tuple before it; leave out "
+    backwards = np.flatnonzero(times[1:] < times[:-1]).tolist()
+    if backwards:
+        where = f" in row {backwards[0] + 1}"
+        before, time = times[backwards[0] : backwards[0] + 2].tolist()
+    elif stream.arrivals and times[0] < stream.youngest:
+        where, before, time = "", stream.youngest, times[:1].tolist()[0]
+    else:
+        return
+    raise OutOfOrderError(
+        f"time {time!r}{where} is before {before!r}, the time of the tuple before it; leave out "
         "in_order=True where tuples come late"
     )

@@ -17,7 +17,7 @@ from mta.slicing.progress.counts import CountProgress
 from mta.slicing.progress.sessions import SessionProgress
 from mta.slicing.sliced_stream import SlicedStream
 from mta.slicing.stream_slicer import Query
-from mta.slicing.windows import EdgeWindow, Session, is_counted
+from mta.slicing.windows import EdgeWindow, Session, has_edges
 
 
 class Late(NamedTuple):
@@ -114,7 +114,7 @@ class Gate:
         """
         found = {}
         for name, (kind, since, lateness) in self._queries.items():
-            if isinstance(kind, EdgeWindow) and not is_counted(kind):
+            if has_edges(kind):
                 horizon = self._watermark - lateness
                 try:
                     start = horizon if abs(horizon) == math.inf else kind.reach(horizon)
@@ -137,10 +137,10 @@ class Gate:
             horizon = self._watermark - lateness
             if isinstance(kind, Session):
                 gates.append(_SessionGate(name, kind, since, horizon, stream))
-            elif isinstance(kind, EdgeWindow) and not is_counted(kind):
+            elif has_edges(kind):
                 gates.append(_EdgeGate(name, kind, since, horizon))
             else:
-                gates.append(_TupleGate(name, since, horizon, stream))
+                gates.append(_QueryGate(name, _open_from(name, min(since, horizon), horizon, stream)))
         return gates
 
     def _late_for(self, time: Time, refusing: list[_QueryGate]) -> tuple[str, ...]:
@@ -150,12 +150,13 @@ class Gate:
 
 
 class _QueryGate:
-    """Which tuples one query takes, tuple by tuple."""
+    """Which tuples one query takes: those from `_open_from` on, if no subclass says otherwise."""
 
-    name: str
+    def __init__(self, name: str, open_from: Time) -> None:
+        self.name, self._open_from = name, open_from
 
     def is_late(self, time: Time) -> bool:
-        raise NotImplementedError
+        return bool(time < self._open_from)
 
     def take(self, time: Time) -> None:
         """Notes that the query takes a tuple at a time."""
@@ -206,19 +207,12 @@ class _SessionGate(_QueryGate):
         self._over = max(self._over, time)
 
 
-class _TupleGate(_QueryGate):
+def _open_from(name: str, least: Time, horizon: Time, stream: SlicedStream | None) -> Time:
     """A query of windows by count or by content takes tuples behind the windows that are over."""
-
-    def __init__(self, name: str, since: Time, horizon: Time, stream: SlicedStream | None) -> None:
-        self.name, self._open_from = name, min(since, horizon)
-        if stream is None:
-            return
-        known = stream.open_from
-        if name not in known:
-            progress = stream.progress[name]
-            assert isinstance(progress, (ContentProgress, CountProgress))
-            known[name] = max(self._open_from, min(progress.open_from(stream), horizon))
-        self._open_from = known[name]
-
-    def is_late(self, time: Time) -> bool:
-        return bool(time < self._open_from)
+    if stream is None:
+        return least
+    if name not in stream.open_from:
+        progress = stream.progress[name]
+        assert isinstance(progress, (ContentProgress, CountProgress))
+        stream.open_from[name] = max(least, min(progress.open_from(stream), horizon))
+    return stream.open_from[name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
@@ -20,7 +21,16 @@ from mta.slicing.sliced_stream import Progress, SlicedStream
 from mta.slicing.slices import Slice
 from mta.slicing.stream_slicer import Query, StreamSlicer
 from mta.slicing.window_manager import WindowManager
-from mta.slicing.windows import ContentWindow, EdgeWindow, Session, Sliding, Window, after, is_counted
+from mta.slicing.windows import (
+    ContentWindow,
+    EdgeWindow,
+    Session,
+    Sliding,
+    Window,
+    after,
+    has_edges,
+    is_counted,
+)
 
 Queries: TypeAlias = dict[str, Query]
 
@@ -48,8 +58,7 @@ class Plan(NamedTuple):
         markers = {name: kind for name, kind in kinds.items() if isinstance(kind, ContentWindow)}
         counted = [kind for kind in kinds.values() if is_counted(kind)]
         by_tuples = bool(markers or counted)
-        slides = [kind.slide for kind in counted if isinstance(kind, Sliding)]
-        max_tuples = min([MAX_TUPLES, *slides]) if by_tuples else math.inf
+        max_tuples = min([MAX_TUPLES, *(kind.slide for kind in counted)]) if by_tuples else math.inf
         manager = SliceManager(
             monoid,
             StreamSlicer(queries.values(), starts_only=in_order),
@@ -100,7 +109,7 @@ def new_progress(name: str, query: Query, emitted_until: Time) -> Progress:
         return SessionProgress(kind, since, seen_until=emitted_until)
     if isinstance(kind, ContentWindow):
         return ContentProgress(kind, name, since)
-    if isinstance(kind, Sliding) and kind.measure == "count":
+    if is_counted(kind):
         return CountProgress(kind, since)
     assert isinstance(kind, EdgeWindow)
     return EdgeProgress(kind, since, emitted_until)
@@ -109,7 +118,7 @@ def new_progress(name: str, query: Query, emitted_until: Time) -> Progress:
 def start_without_history(streams: Iterable[SlicedStream], watermark: Time, forgotten: Time) -> Time:
     """The first time behind all tuples; `forgotten` is the youngest time in streams that were forgotten."""
     youngest = max((stream.youngest for stream in streams), default=-math.inf)
-    return max(watermark, just_after(max(youngest, forgotten)))
+    return max(watermark, after(max(youngest, forgotten)))
 
 
 def start_of_history(
@@ -124,7 +133,7 @@ def start_of_history(
     streams = list(streams)
     now = start_without_history(streams, watermark, forgotten)
     since = min((stream.slices.first_times[0] for stream in streams if stream.slices.items), default=now)
-    since = max(since, just_after(max([forgotten, *(stream.slices.last_dropped for stream in streams)])))
+    since = max(since, after(max([forgotten, *(stream.slices.last_dropped for stream in streams)])))
     for stream in streams:
         for each in reversed(stream.slices.items):
             if each.last >= since and not _keeps_whole(kind, each, queries):
@@ -139,15 +148,10 @@ def start_of_history(
     return min(since, now)
 
 
-def just_after(time: Time) -> Time:
-    """The least time above a time; minus infinity, which stands for no tuple, stays."""
-    return time if time == -math.inf else after(time)
-
-
 def cuts_all(finer: Window, kind: Window) -> bool:
     """Whether windows of one kind have an edge wherever a window of the other kind starts or ends."""
     if is_counted(finer) or not isinstance(finer, Sliding) or not isinstance(kind, Sliding):
-        return isinstance(finer, EdgeWindow) and not is_counted(finer) and finer == kind
+        return has_edges(finer) and finer == kind
     edges = (kind.slide, kind.length, kind.offset - finer.offset)
     whole = all(isinstance(number, int) for number in (*edges, finer.slide))
     return finer == kind or (whole and all(number % finer.slide == 0 for number in edges))
@@ -157,7 +161,7 @@ def _keeps_whole(kind: Window, part: Slice, queries: Queries) -> bool:
     """Whether each window of a kind holds a slice as a whole or not at all."""
     if is_counted(kind):
         return part.tuples is not None
-    if isinstance(kind, EdgeWindow):
+    if has_edges(kind):
         edge = kind.edge_after(part.first)
         return edge is None or edge > part.last
     assert isinstance(kind, Session)
@@ -186,12 +190,11 @@ def with_query(stream: SlicedStream, name: str, query: Query, emitted_until: Tim
         edge = each.edge
         if each.first < since:
             edge = min(edge, since)
-        elif isinstance(kind, EdgeWindow) and not is_counted(kind):
+        elif has_edges(kind):
             next_edge = kind.edge_after(each.first)
             edge = edge if next_edge is None else min(edge, next_edge)
         if edge != each.edge:
-            part = Slice(each.first, each.last, edge, each.count, each.state, each.tuples)
-            changed.slices.items[index] = part
+            changed.slices.items[index] = replace(each, edge=edge)
     changed.needed_from = min(stream.needed_from, since)
     changed.open_from, changed.known_verdicts = {}, (-math.inf, math.inf)
     # the next tuple computes the next edge

@@ -28,7 +28,6 @@ from mta.slicing.sliced_stream import SlicedStream
 from mta.slicing.slices import Slice, SliceList
 from mta.slicing.stream_slicer import Query
 from mta.slicing.untrusted import (
-    checked_bool,
     checked_count,
     checked_finite_time,
     checked_list,
@@ -42,7 +41,6 @@ from mta.slicing.windows import (
     Delta,
     EdgeWindow,
     FixedBand,
-    Mark,
     Session,
     Sliding,
     Tumbling,
@@ -51,6 +49,15 @@ from mta.slicing.windows import (
 )
 
 FORMAT = 1
+
+#: the arguments of the kinds of windows that a dump holds as a whole
+_ARGUMENTS: dict[type[Window], tuple[str, ...]] = {
+    Tumbling: ("length", "offset", "measure"),
+    Sliding: ("length", "slide", "offset", "measure"),
+    FixedBand: ("start", "length"),
+    Session: ("gap",),
+    Delta: ("field", "d"),
+}
 
 
 def serialized(saved: dict[str, Any]) -> bytes:
@@ -76,9 +83,6 @@ def deserialized(what: str, data: Any) -> Iterator[dict[str, Any]]:
             f"the state of {what} is not what was written: {printable(str(error))[:200]}; restore "
             "another version, or start anew"
         ) from error
-
-
-# -- queries ----------------------------------------------------------------------------------------------
 
 
 def saved_queries(queries: Queries) -> list[Any]:
@@ -125,26 +129,13 @@ def loaded_queries(what: str, saved: Any, given: Queries, lateness: Any) -> Quer
 
 def _saved_kind(kind: Window) -> list[Any] | None:
     """The name of a kind and its arguments; None if these are not all that it consists of."""
-    if type(kind) is Tumbling:
-        return ["Tumbling", {"length": kind.length, "offset": kind.offset, "measure": kind.measure}]
-    if type(kind) is Sliding:
-        options = {"length": kind.length, "slide": kind.slide, "offset": kind.offset, "measure": kind.measure}
-        return ["Sliding", options]
-    if type(kind) is FixedBand:
-        return ["FixedBand", {"start": kind.start, "length": kind.length}]
-    if type(kind) is Session:
-        return ["Session", {"gap": kind.gap}]
-    if type(kind) is Delta:
-        return ["Delta", {"field": kind.field, "d": kind.d}]
-    return None
+    names = _ARGUMENTS.get(type(kind))
+    return None if names is None else [type(kind).__name__, {name: getattr(kind, name) for name in names}]
 
 
 def _loaded_kind(saved: list[Any] | None) -> Window | None:
-    kinds: list[Any] = [Tumbling, Sliding, FixedBand, Session, Delta]
-    return None if saved is None else {kind.__name__: kind for kind in kinds}[saved[0]](**saved[1])
-
-
-# -- streams ----------------------------------------------------------------------------------------------
+    kinds: dict[str, Any] = {kind.__name__: kind for kind in _ARGUMENTS}
+    return None if saved is None else kinds[saved[0]](**saved[1])
 
 
 def saved_stream(monoid: Monoid, stream: SlicedStream) -> dict[str, Any]:
@@ -165,11 +156,7 @@ def saved_stream(monoid: Monoid, stream: SlicedStream) -> dict[str, Any]:
 
 
 def loaded_stream(
-    monoid: Monoid,
-    aggregates: AggregateStore,
-    queries: Queries,
-    watermark: Time,
-    saved: Mapping[str, Any],
+    monoid: Monoid, aggregates: AggregateStore, queries: Queries, watermark: Time, saved: Mapping[str, Any]
 ) -> SlicedStream:
     progress = {
         name: new_progress(name, query, watermark).loaded(saved["progress"][name])
@@ -214,11 +201,10 @@ def _check_stream(stream: SlicedStream) -> None:
 
 def _saved_result(monoid: Monoid, each: TimedResult) -> list[Any]:
     """A result with its state instead of its value: `lower` may return values that cannot be saved."""
-    query, start, end, value, is_update, key, is_early = each.result
     if each.state is NOTHING:
-        return [each.at, each.query_index, [query, start, end, value, is_update, key, is_early]]
-    result = [query, start, end, is_update, key, is_early]
-    return [each.at, each.query_index, result, monoid.pack(each.state)]
+        return [each.at, each.query_index, list(each.result)]
+    query, start, end, _, *marks = each.result
+    return [each.at, each.query_index, [query, start, end, *marks], monoid.pack(each.state)]
 
 
 def _loaded_result(monoid: Monoid, queries: Queries, saved: Any) -> TimedResult:
@@ -233,8 +219,9 @@ def _loaded_result(monoid: Monoid, queries: Queries, saved: Any) -> TimedResult:
     if query not in queries:
         raise Malformed("a result is of a query that there is not")
     checked_span((start, end))
-    for each in (is_update, is_early):
-        checked_bool(each, "a mark of a result")
+    for mark in (is_update, is_early):
+        if type(mark) is not bool:
+            raise Malformed(f"a mark of a result is {shown(mark)}, not true or false")
     result = Result(query, start, end, value, is_update, key, is_early)
     return TimedResult(checked_time(at), checked_count(query_index), result, state)
 
@@ -273,19 +260,15 @@ def _loaded_states(monoid: Monoid, packed: list[Packed]) -> list[State]:
     return states
 
 
-# -- slices -----------------------------------------------------------------------------------------------
-
-
 def _loaded_slices(monoid: Monoid, saved: Mapping[str, Any], queries: Queries) -> SliceList:
     items = [_loaded_slice(monoid, each) for each in fields(saved["slices"], "slices")]
     if any(older.last > younger.first for older, younger in pairwise(items)):
         raise Malformed("slices are not in the order of their times")
     _check_tuples(items, queries)
-    slices = SliceList(items)
-    dropped, last_dropped, last_lost = checked_list(saved["dropped"], "what was dropped", 3)
-    slices.dropped = checked_count(dropped)
-    slices.last_dropped, slices.last_lost = checked_time(last_dropped), checked_time(last_lost)
-    return slices
+    dropped, *times = checked_list(saved["dropped"], "what was dropped", 3)
+    count, (last_dropped, last_lost) = checked_count(dropped), map(checked_time, times)
+    firsts = [each.first for each in items]
+    return SliceList(items, firsts, dropped=count, last_dropped=last_dropped, last_lost=last_lost)
 
 
 def _check_tuples(items: list[Slice], queries: Queries) -> None:
@@ -299,12 +282,9 @@ def _check_tuples(items: list[Slice], queries: Queries) -> None:
         for time, _, _, marks in each.tuples or ():
             for name, query in content:
                 if time >= query.since:
-                    _check_mark(query.kind, marks[name])
-
-
-def _check_mark(kind: Window, mark: Mark) -> None:
-    if isinstance(kind, Delta):
-        real(mark, "the mark of a tuple")
+                    mark = marks[name]
+                    if isinstance(query.kind, Delta):
+                        real(mark, "the mark of a tuple")
 
 
 def _saved_slice(monoid: Monoid, each: Slice) -> list[Any]:

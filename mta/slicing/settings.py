@@ -34,17 +34,9 @@ class Settings:
     forget_after: Time | None = None
 
     @classmethod
-    def checked(
-        cls,
-        lateness: Any,
-        by: Any,
-        in_order: Any,
-        changes_only: Any,
-        every_tuples: Any,
-        every_time: Any,
-        forget_after: Any = None,
-    ) -> Self:
-        """The options as a user gives them; raises TypeError or ValueError."""
+    def checked(cls, lateness: Any, by: Any, *others: Any) -> Self:
+        """The options as a user gives them, in the order of the fields; raises TypeError or ValueError."""
+        in_order, changes_only, every_tuples, every_time, forget_after = others
         if isinstance(lateness, Mapping):
             every, lateness = [checked_lateness(each) for each in lateness.values()], 0
         else:

@@ -125,12 +125,10 @@ class SliceManager:
 
     def final_count(self, slices: SliceList, horizon: Time) -> int:
         """The number of the first slices that no tuple at `horizon` or later can join."""
-        count = 0
-        for each in slices.items:
+        for index, each in enumerate(slices.items):
             if each.edge > horizon and each.last + self._gap >= horizon:
-                break
-            count += 1
-        return count
+                return index
+        return len(slices.items)
 
     def edge(self, stream: SlicedStream, time: Time) -> Time:
         """The edge before which tuples may join a slice that holds a tuple at `time`."""

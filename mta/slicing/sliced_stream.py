@@ -6,6 +6,7 @@ import copy
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, Self
 
 from mta.kinds import State, Time
@@ -93,63 +94,42 @@ class Progress(Protocol):
         """Raises Malformed if a loaded progress contradicts its stream."""
 
 
+@dataclass(slots=True, eq=False)
 class SlicedStream:
     """The slices of a stream, and how far each query has come in it."""
 
-    __slots__ = (
-        "aggregates",
-        "arrivals",
-        "changed_from",
-        "emitted_values",
-        "known_verdicts",
-        "late",
-        "needed_from",
-        "next_edge",
-        "number",
-        "open_from",
-        "pending",
-        "progress",
-        "session_cuts",
-        "since_trigger",
-        "slices",
-        "slices_at_last_drop",
-        "watermark",
-        "youngest",
-    )
-
-    def __init__(self, aggregates: AggregateStore, progress: Mapping[str, Progress], watermark: Time) -> None:
-        self.slices = SliceList([])
-        self.aggregates = aggregates
-        #: the position of the stream among the streams of all keys
-        self.number = 0
-        self.progress = progress
-        self.watermark = watermark
-        self.youngest: Time = -math.inf
-        #: the number of tuples that have come
-        self.arrivals = 0
-        #: the first time of each slice with late tuples to the time of one late tuple in it
-        self.late: dict[Time, Time] = {}
-        #: no session holds tuples on both sides of one of these times; ascending
-        self.session_cuts: list[Time] = []
-        #: the name of a query to the time from which it takes tuples; a cache of queries by count or content
-        self.open_from: dict[str, Time] = {}
-        #: tuples up to the first of these times are late for all queries that have to be asked; tuples from
-        #: the second one on are late for none of them
-        self.known_verdicts: tuple[Time, Time] = (-math.inf, math.inf)
-        #: the earliest time of the tuples that came since the last watermark
-        self.changed_from: Time = math.inf
-        #: no query needs tuples before this time
-        self.needed_from: Time = -math.inf
-        #: the number of slices so far when unneeded slices were last looked for
-        self.slices_at_last_drop = 0
-        #: where tuples come in order: windows are emitted before a tuple at this time or later comes
-        self.next_edge: Time = math.inf
-        #: where tuples come in order: results that wait for the watermark
-        self.pending: list[Any] = []
-        #: where only changes are emitted: the last value of each query and of each of its windows
-        self.emitted_values = EmittedValues()
-        #: the number of tuples since the last trigger
-        self.since_trigger = 0
+    aggregates: AggregateStore
+    progress: Mapping[str, Progress]
+    watermark: Time
+    slices: SliceList = field(default_factory=SliceList)
+    #: the position of the stream among the streams of all keys
+    number: int = 0
+    youngest: Time = -math.inf
+    #: the number of tuples that have come
+    arrivals: int = 0
+    #: the first time of each slice with late tuples to the time of one late tuple in it
+    late: dict[Time, Time] = field(default_factory=dict)
+    #: no session holds tuples on both sides of one of these times; ascending
+    session_cuts: list[Time] = field(default_factory=list)
+    #: the name of a query to the time from which it takes tuples; a cache of queries by count or content
+    open_from: dict[str, Time] = field(default_factory=dict)
+    #: tuples up to the first of these times are late for all queries that have to be asked; tuples from
+    #: the second one on are late for none of them
+    known_verdicts: tuple[Time, Time] = (-math.inf, math.inf)
+    #: the earliest time of the tuples that came since the last watermark
+    changed_from: Time = math.inf
+    #: no query needs tuples before this time
+    needed_from: Time = -math.inf
+    #: the number of slices so far when unneeded slices were last looked for
+    slices_at_last_drop: int = 0
+    #: where tuples come in order: windows are emitted before a tuple at this time or later comes
+    next_edge: Time = math.inf
+    #: where tuples come in order: results that wait for the watermark
+    pending: list[Any] = field(default_factory=list)
+    #: where only changes are emitted: the last value of each query and of each of its windows
+    emitted_values: EmittedValues = field(default_factory=EmittedValues)
+    #: the number of tuples since the last trigger
+    since_trigger: int = 0
 
     def shared(self) -> SlicedStream:
         """A stream with the same slices, which is going to replace this one."""

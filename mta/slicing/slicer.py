@@ -31,7 +31,6 @@ from mta.slicing.queries import (
     check_query,
     checked_queries,
     cuts_all,
-    just_after,
     new_progress,
     start_of_history,
     start_without_history,
@@ -54,6 +53,7 @@ from mta.slicing.stream_slicer import Query
 from mta.slicing.untrusted import checked_count, checked_list, checked_time, checked_watermark
 from mta.slicing.window_manager import Result, TimedResult, result_order
 from mta.slicing.windows import Window
+from mta.slicing.windows import after as next_after
 from mta.turns import CLOSED, FORKED, TakesTurns, in_turn
 from stores import Store
 
@@ -236,7 +236,9 @@ class Slicer(TakesTurns):
         self._busy = True
         try:
             if (type(time) is not int and type(time) is not float) or not -MAX_TIME <= time <= MAX_TIME:
-                time = _checked_time(time)
+                if time is None:
+                    raise MissingTime("a tuple has a time: insert(value, time=...)")
+                time = check_time(time)
             row = value if self._row is None else self._row(value)
             state = row if self._lift is None else self._lift(row)
             plan = self._plan
@@ -376,7 +378,7 @@ class Slicer(TakesTurns):
         streams, due = self._streams, self._schedule.due(time)
         # the end of the stream emits windows that otherwise only another tuple completes
         found = [(key, streams[key]) for key in (streams if time == math.inf else due) if key in streams]
-        found.sort(key=_stream_number)
+        found.sort(key=lambda entry: entry[1].number)
         for _, stream in found:
             stream.watermark = self._watermark
         return found
@@ -633,9 +635,9 @@ class Slicer(TakesTurns):
         if oldest is None or stream is None or not finer:
             return since
         slices = stream.slices
-        if slices.items and since > max(slices.first_times[0], just_after(slices.last_dropped)):
+        if slices.items and since > max(slices.first_times[0], next_after(slices.last_dropped)):
             return since
-        start: Time = max(oldest, min(finer), just_after(slices.last_lost))
+        start: Time = max(oldest, min(finer), next_after(slices.last_lost))
         return min(since, start)
 
     def _tidy(self) -> None:
@@ -696,17 +698,14 @@ class Slicer(TakesTurns):
                     f"{what} was saved with the {part} {printable(str(then))}, not {now}; restore it so"
                 )
         slicer = cls(monoid, {}, name=name, **options, **vars(settings))
-        slicer._resume(loaded_queries(what, saved["queries"], given, settings.lateness), saved)
-        return slicer
-
-    def _resume(self, queries: Queries, saved: Any) -> None:
-        self._plan = self._plan_of(queries)
-        self._watermark = checked_watermark(saved["watermark"])
-        self._forgotten = checked_time(saved["forgotten"])
-        if self._forgotten == math.inf:
+        slicer._plan = slicer._plan_of(loaded_queries(what, saved["queries"], given, settings.lateness))
+        slicer._watermark = checked_watermark(saved["watermark"])
+        slicer._forgotten = checked_time(saved["forgotten"])
+        if slicer._forgotten == math.inf:
             raise Malformed("the youngest tuple of keys that are forgotten is of no time")
-        self._late_dropped = checked_count(saved["late_dropped"])
-        self._gate = self._gate_at(self._watermark, self._plan)
+        slicer._late_dropped = checked_count(saved["late_dropped"])
+        slicer._gate = slicer._gate_at(slicer._watermark, slicer._plan)
+        return slicer
 
     def _load_streams(self, saved: Any) -> None:
         queries, watermark = self._plan.queries, self._watermark
@@ -720,13 +719,3 @@ class Slicer(TakesTurns):
                 self._settings.next_trigger(stream.youngest)
             stream.number = next(self._numbers)
         self._schedule = KeySchedule(self._streams)
-
-
-def _stream_number(entry: tuple[Any, SlicedStream]) -> int:
-    return entry[1].number
-
-
-def _checked_time(time: Any) -> Time:
-    if time is None:
-        raise MissingTime("a tuple has a time: insert(value, time=...)")
-    return check_time(time)

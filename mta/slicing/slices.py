@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
 from mta.core.states import fold_states
@@ -19,28 +21,25 @@ KeptTuple: TypeAlias = tuple[Time, int, State, Any]
 STALE: Final = object()
 
 
+@dataclass(slots=True, eq=False)
 class Slice:
     """The aggregate of all tuples with times from `first` to `last`. Further tuples join before `edge` only.
 
     `tuples` has the tuples themselves, in order; it is None where their aggregate is enough.
     """
 
-    __slots__ = ("count", "edge", "first", "last", "state", "tuples")
-
-    def __init__(
-        self, first: Time, last: Time, edge: Time, count: int, state: State, tuples: list[KeptTuple] | None
-    ) -> None:
-        self.first, self.last, self.edge = first, last, edge
-        self.count, self.state, self.tuples = count, state, tuples
+    first: Time
+    last: Time
+    edge: Time
+    count: int
+    state: State
+    tuples: list[KeptTuple] | None
 
     def aggregate(self, monoid: Monoid) -> State:
         """The state; it is folded from the tuples if it is stale."""
         if self.state is STALE:
             self.state = fold_states(monoid, [each[2] for each in self.tuples or ()])
         return self.state
-
-    def __repr__(self) -> str:
-        return f"<slice [{self.first}, {self.last}] of {self.count}, before {self.edge}: {self.state!r}>"
 
 
 def states_of(monoid: Monoid, slices: Sequence[Slice]) -> list[State]:
@@ -59,6 +58,7 @@ def _merged(monoid: Monoid, slices: Sequence[Slice]) -> Slice:
     return Slice(first.first, last.last, last.edge, count, state, tuples)
 
 
+@dataclass(slots=True, eq=False)
 class SliceList:
     """The slices of a stream that are in the process, the oldest first.
 
@@ -66,36 +66,23 @@ class SliceList:
     are still right: the first `unchanged` slices are as they were when the store last saw the lineage.
     """
 
-    __slots__ = (
-        "dropped",
-        "first_times",
-        "items",
-        "last_dropped",
-        "last_lost",
-        "lineage",
-        "parent_lineage",
-        "unchanged",
-    )
-
-    def __init__(self, items: list[Slice]) -> None:
-        self.items = items
-        #: the times of the slices' first tuples, for binary search
-        self.first_times = [each.first for each in items]
-        self.unchanged = 0
-        self.lineage: Any = object()
-        #: the lineage of the list that this one is a copy of
-        self.parent_lineage: Any = None
-        #: the number of slices that were dropped in front of these, and the time of their last tuple
-        self.dropped = 0
-        self.last_dropped: Time = -math.inf
-        #: the time of the last tuple that was dropped and is in no store either
-        self.last_lost: Time = -math.inf
+    items: list[Slice] = field(default_factory=list)
+    #: the times of the slices' first tuples, for binary search
+    first_times: list[Time] = field(default_factory=list)
+    unchanged: int = 0
+    lineage: Any = field(default_factory=object)
+    #: the lineage of the list that this one is a copy of
+    parent_lineage: Any = None
+    #: the number of slices that were dropped in front of these, and the time of their last tuple
+    dropped: int = 0
+    last_dropped: Time = -math.inf
+    #: the time of the last tuple that was dropped and is in no store either
+    last_lost: Time = -math.inf
 
     def copy(self) -> SliceList:
         """A list that can be changed without changing this one, as long as no slice changes."""
-        copied = self._from(0)
-        copied.unchanged, copied.parent_lineage = self.unchanged, self.lineage
-        return copied
+        items, firsts = self.items.copy(), self.first_times.copy()
+        return replace(self, items=items, first_times=firsts, lineage=object(), parent_lineage=self.lineage)
 
     def is_known(self, lineage: Any) -> bool:
         """Whether `unchanged` tells the truth to an aggregate store that has last seen a lineage."""
@@ -103,30 +90,22 @@ class SliceList:
 
     def without_oldest(self, count: int, stored: bool = False) -> SliceList:
         """A list that replaces this one, without its oldest slices; `stored` if a store has these."""
-        rest = self._from(count)
-        if not stored:
-            rest.last_lost = max(rest.last_lost, rest.last_dropped)
-        rest.unchanged = max(self.unchanged - count, 0)
-        rest.lineage, rest.parent_lineage = self.lineage, self.parent_lineage
-        return rest
+        last_dropped = max(self.last_dropped, self.items[count - 1].last)
+        return replace(
+            self,
+            items=self.items[count:],
+            first_times=self.first_times[count:],
+            unchanged=max(self.unchanged - count, 0),
+            dropped=self.dropped + count,
+            last_dropped=last_dropped,
+            last_lost=self.last_lost if stored else max(self.last_lost, last_dropped),
+        )
 
     def merged(self, monoid: Monoid, ends: list[int]) -> SliceList:
         """A list with its first slices merged: the slices before each of these indices become one."""
-        fewer, start = [], 0
-        for end in ends:
-            part = self.items[start:end]
-            fewer.append(part[0] if len(part) == 1 else _merged(monoid, part))
-            start = end
-        merged = SliceList([*fewer, *self.items[start:]])
-        merged.dropped, merged.last_dropped = self.dropped, self.last_dropped
-        merged.last_lost = self.last_lost
+        parts = [self.items[start:end] for start, end in pairwise([0, *ends])]
+        fewer = [part[0] if len(part) == 1 else _merged(monoid, part) for part in parts]
+        fewer += self.items[ends[-1] :]
+        merged = replace(self, unchanged=0, lineage=object(), parent_lineage=None)
+        merged.items, merged.first_times = fewer, [each.first for each in fewer]
         return merged
-
-    def _from(self, start: int) -> SliceList:
-        part = SliceList([])
-        part.items, part.first_times = self.items[start:], self.first_times[start:]
-        part.dropped, part.last_dropped = self.dropped + start, self.last_dropped
-        part.last_lost = self.last_lost
-        if start:
-            part.last_dropped = max(self.last_dropped, self.items[start - 1].last)
-        return part

@@ -13,7 +13,7 @@ from heapq import heapify, heapreplace
 from typing import NamedTuple
 
 from mta.kinds import Time
-from mta.slicing.windows import EdgeWindow, Session, Window, is_counted
+from mta.slicing.windows import EdgeWindow, Session, Window, has_edges
 
 #: The edges around late tuples are cached from this number of queries on.
 MANY_QUERIES = 4
@@ -38,9 +38,7 @@ class StreamSlicer:
         gaps = [query.kind.gap for query in queries if isinstance(query.kind, Session)]
         #: a tuple further than this from a slice is in another session; infinite without sessions
         self.gap: Time = min(gaps, default=math.inf)
-        self._queries = [
-            query for query in queries if isinstance(query.kind, EdgeWindow) and not is_counted(query.kind)
-        ]
+        self._queries = [query for query in queries if has_edges(query.kind)]
         #: where queries begin to see tuples
         self._begins = [query.since for query in queries if query.since > -math.inf]
         self._starts_only = starts_only

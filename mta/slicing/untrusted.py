@@ -59,9 +59,3 @@ def checked_window(value: Any) -> Span:
 def checked_list(value: Any, what: str, count: int | None = None) -> list[Any]:
     """A list or a tuple, with `count` items if that is given."""
     return fields(list(value) if type(value) is tuple else value, what, count)
-
-
-def checked_bool(value: Any, what: str) -> bool:
-    if type(value) is not bool:
-        raise Malformed(f"{what} is {shown(value)}, not true or false")
-    return value

@@ -79,12 +79,9 @@ class WindowManager:
         lowest = watermark - self._max_lateness
         due, after = self._due(stream, bool(late), watermark, lambda name, _: steps[self._lateness[name]])
         indices = _query_indices(after)
+        waiting = [each for each in stream.pending if each.at <= watermark]
         # queries may have been removed since these results were found
-        found = [
-            each._replace(query_index=indices[each.result.query])
-            for each in stream.pending
-            if each.at <= watermark
-        ]
+        found = [each._replace(query_index=indices[each.result.query]) for each in waiting]
         found = sorted([*found, *self._results(indices, due, key)], key=result_order)
         found, after.emitted_values = self._changes(stream, found, lowest)
         after.pending = [each for each in stream.pending if each.at > watermark]
@@ -175,11 +172,7 @@ class WindowManager:
         return due, after
 
     def _results(
-        self,
-        indices: Mapping[str, int],
-        due: list[tuple[str, DueWindow]],
-        key: Any,
-        is_early: bool = False,
+        self, indices: Mapping[str, int], due: list[tuple[str, DueWindow]], key: Any, is_early: bool = False
     ) -> list[TimedResult]:
         lower, found = self._monoid.lower, []
         for name, (at, start, end, state, is_update) in due:
@@ -222,10 +215,9 @@ class WindowManager:
     def _drop(self, after: SlicedStream, lowest: Time) -> None:
         """Drops slices that no query needs, of a stream that is not in use yet."""
         slices = after.slices
-        total = slices.dropped + len(slices.items)
-        few_came = len(slices.items) >= FEW_SLICES and 8 * (total - after.slices_at_last_drop) < len(
-            slices.items
-        )
+        size = len(slices.items)
+        total = slices.dropped + size
+        few_came = size >= FEW_SLICES and 8 * (total - after.slices_at_last_drop) < size
         if few_came and after.watermark < self._needed_until(after):
             return
         watermark, lateness = after.watermark, self._lateness
@@ -236,9 +228,9 @@ class WindowManager:
         # a late tuple may open a session earlier; with a store not before the lowest horizon
         after.slices_at_last_drop, after.needed_from = total, min(needed, lowest)
         count = 0
-        while count < len(slices.items) and slices.items[count].last < needed:
+        while count < size and slices.items[count].last < needed:
             count += 1
-        if count and (len(slices.items) < FEW_SLICES or 8 * count >= len(slices.items)):
+        if count and (size < FEW_SLICES or 8 * count >= size):
             after.progress = {name: one.with_dropped(after, count) for name, one in after.progress.items()}
             after.slices = slices.without_oldest(count)
         if after.aggregates.may_merge:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeGuard
 
 from mta.checks import count_option, number_option, positive_option
 from mta.functions import described
@@ -44,9 +44,6 @@ class Window(ABC):
 
     def __hash__(self) -> int:
         return hash(self.fingerprint())
-
-
-# -- windows by time --------------------------------------------------------------------------------------
 
 
 class EdgeWindow(Window):
@@ -97,12 +94,7 @@ class Sliding(EdgeWindow):
     """
 
     def __init__(
-        self,
-        length: float,
-        slide: float,
-        *,
-        offset: float = 0,
-        measure: Literal["time", "count"] = "time",
+        self, length: float, slide: float, *, offset: float = 0, measure: Literal["time", "count"] = "time"
     ) -> None:
         if measure not in ("time", "count"):
             raise ValueError(f'measure is "time" or "count", got {measure!r}')
@@ -224,9 +216,14 @@ class FixedBand(EdgeWindow):
         return [(self.start, self.end)] if self.start <= time < self.end else []
 
 
-def is_counted(kind: Window) -> bool:
+def is_counted(kind: Window) -> TypeGuard[Sliding]:
     """Whether the windows are numbers of tuples, and have no edges in time."""
     return isinstance(kind, Sliding) and kind.measure == "count"
+
+
+def has_edges(kind: Window) -> TypeGuard[EdgeWindow]:
+    """Whether the windows have edges in time."""
+    return isinstance(kind, EdgeWindow) and not is_counted(kind)
 
 
 class Session(Window):
@@ -242,9 +239,6 @@ class Session(Window):
 
     def fingerprint(self) -> str:
         return f"Session(gap={self.gap})"
-
-
-# -- windows by content -----------------------------------------------------------------------------------
 
 
 class ContentWindow(Window):
@@ -316,11 +310,8 @@ class Punctuation(ContentWindow):
         return bool(mark)
 
 
-# -- times ------------------------------------------------------------------------------------------------
-
-
 def after(time: Time) -> Time:
-    """The least number above a time: an integer or a 64-bit float. Infinity is its own successor."""
+    """The least number above a time: an integer or a 64-bit float. An infinity stays."""
     if abs(time) == math.inf:
         return time
     return math.nextafter(time, math.inf) if -(2**53) <= time < 2**53 else math.floor(time) + 1

@@ -1,7 +1,8 @@
 """The identity of a query. Its checkpoint keeps it, and each run of the query is compared with it.
 
-It is a state of its own, which each micro-batch with rows brings. So it is versioned with all
-other state: a run that is refused fails its first micro-batch, and leaves the checkpoint as it was.
+The identity is one more state of the stateful function, and each micro-batch with rows has a row for it. So
+it is versioned with all other state: a run that is refused fails its first micro-batch, and leaves the
+checkpoint as it was.
 """
 
 from __future__ import annotations

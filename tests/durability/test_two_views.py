@@ -52,7 +52,7 @@ class Pair:
         changes = []
         for view, head in zip(self.views, heads, strict=True):
             front = view.front(head)
-            sums, _ = view.followed(front, letter)
+            sums, _ = view.sums_and_total(front, letter)
             if head == tail:
                 front, sums = view.begun(front, letter, tail, sums)
             changes.append(Change(view, front, sums))

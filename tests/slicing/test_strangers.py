@@ -176,7 +176,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: Slicer.load(b"", monoids.Sum(), {"q": 5}), TypeError, "a kind of windows such as"),  # type: ignore[dict-item]
     (lambda: Slicer.load(b"", monoids.Sum(), store=memory()), ValueError, "load takes store="),
     (lambda: Slicer.load("x", monoids.Sum()), ManifestCorrupt, "'x' stands where bytes should"),  # type: ignore[arg-type]
-    (lambda: Slicer.restore("memory:", "x", monoids.Sum()), TypeError, "store is a Store"),  # type: ignore[arg-type]
+    (lambda: Slicer.restore("memory:", "x", monoids.Sum()), TypeError, "store is what stores.open_store"),  # type: ignore[arg-type]
     (lambda: Slicer.restore(memory(), "x", None), TypeError, "the first argument is a monoid"),  # type: ignore[arg-type]
 ]
 

@@ -2,14 +2,12 @@
 
 It may run at any time beside live windows. A root and a key alone say whether the key may be deleted:
 
-- A page of an epoch before the root's is deleted if no retained version names it. Later versions of the
-window
-  name pages of older epochs only if the version that they go on from does, and that version is retained.
+- A page of an epoch before the root's is deleted if no retained version names it. Later versions name pages
+  of older epochs only if the version that they go on from does, and that version is retained.
 - A page of the root's epoch may belong to a commit that is under way. It is deleted if it ends before the
-first
-  position that any retained version needs; a part, if it got its number before the last commit. If the writer
-  is surely dead, all others are deleted too, once the root's epoch is raised: a commit that the dead writer
-  has sent then comes too late.
+  first position that any retained version needs; a part, if it got its number before the last commit. If the
+  writer is surely dead, all others are deleted too, once the root's epoch is raised: a commit that the dead
+  writer has sent then comes too late.
 - A page of an epoch after the root's stays: a newer writer came in between.
 - A page of a window without a root is deleted, if there is still no root after the page was seen: a writer
   swaps its root in before it writes its first page. Epochs are never used again, so no zombie gets one back.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from mta.core.states import fold_states
 from mta.encoding.untrusted import whole
@@ -19,22 +20,22 @@ from mta.slicing.windows import ContentWindow, Mark
 Signature = tuple[int, int, int]
 
 
+@dataclass(slots=True, eq=False)
 class ContentProgress:
     """The emitted windows that may still change. Each watermark looks at all of their tuples."""
 
-    idle_until: Time = -math.inf
-    idle_horizon: Time = math.inf
-    __slots__ = ("_dropped", "_emitted", "_emitted_tuples", "_final", "kind", "name", "since")
-
-    def __init__(self, kind: ContentWindow, name: str, since: Time) -> None:
-        self.kind, self.name, self.since = kind, name, since
-        #: the number of tuples in windows that are over, or that were late for the query
-        self._final = 0
-        #: the number of tuples in slices that the stream has dropped
-        self._dropped = 0
-        self._emitted: frozenset[Signature] = frozenset()
-        #: the arrivals of tuples in emitted windows that may still come into another window
-        self._emitted_tuples: frozenset[int] = frozenset()
+    kind: ContentWindow
+    name: str
+    since: Time
+    #: the number of tuples in windows that are over, or that were late for the query
+    final: int = 0
+    #: the number of tuples in slices that the stream has dropped
+    dropped: int = 0
+    emitted: frozenset[Signature] = frozenset()
+    #: the arrivals of tuples in emitted windows that may still come into another window
+    emitted_tuples: frozenset[int] = frozenset()
+    idle_until: ClassVar[Time] = -math.inf
+    idle_horizon: ClassVar[Time] = math.inf
 
     def advance(self, stream: SlicedStream, step: Advance) -> tuple[list[DueWindow], Self]:
         tuples = self._open_tuples(stream)
@@ -48,7 +49,7 @@ class ContentProgress:
             if closing > step.watermark:
                 break
             signature = tuples[start][1], tuples[stop - 1][1], stop - start
-            if signature not in self._emitted:
+            if signature not in self.emitted:
                 windows.append(self._window(stream, tuples, start, stop, closing))
             final = final and closing <= step.horizon
             if final:
@@ -56,12 +57,11 @@ class ContentProgress:
             else:
                 emitted.add(signature)
             due_count = stop
-        after = self._copy()
-        after._final, after._emitted = self._final + final_count, frozenset(emitted)
         arrivals = {each[1] for each in tuples[final_count:due_count]}
-        waiting = (each[1] for each in tuples[due_count:] if each[1] in self._emitted_tuples)
-        after._emitted_tuples = frozenset(arrivals.union(waiting))
-        return windows, after
+        arrivals.update(each[1] for each in tuples[due_count:] if each[1] in self.emitted_tuples)
+        final_count += self.final
+        kept = (final_count, self.dropped, frozenset(emitted), frozenset(arrivals))
+        return windows, type(self)(self.kind, self.name, self.since, *kept)
 
     def early(self, stream: SlicedStream) -> list[DueWindow]:
         tuples = self._open_tuples(stream)
@@ -89,47 +89,34 @@ class ContentProgress:
 
     def open_from(self, stream: SlicedStream) -> Time:
         """Tuples before this time belong to windows that are over."""
-        tuples = self._open_tuples(stream) if self._final else []
+        tuples = self._open_tuples(stream) if self.final else []
         return tuples[0][0] if tuples else -math.inf
 
     def with_refused(self, times: list[Time]) -> Self:
-        after = self._copy()
-        after._final += sum(time >= self.since for time in times)
-        return after
+        return replace(self, final=self.final + sum(time >= self.since for time in times))
 
     def with_dropped(self, stream: SlicedStream, count: int) -> Self:
-        after = self._copy()
         items = stream.slices.items[:count]
-        after._dropped += sum(each.count for each in items if each.first >= self.since)
-        return after
+        dropped = sum(each.count for each in items if each.first >= self.since)
+        return replace(self, dropped=self.dropped + dropped)
 
     def saved(self) -> Any:
-        return [self._final, self._dropped, sorted(self._emitted), sorted(self._emitted_tuples)]
+        return [self.final, self.dropped, sorted(self.emitted), sorted(self.emitted_tuples)]
 
     def loaded(self, saved: Any) -> Self:
-        after = self._copy()
         final, dropped, emitted, emitted_tuples = checked_list(saved, "a query's progress", 4)
-        after._final, after._dropped = whole(final, "a number of tuples", checked_count(dropped)), dropped
-        windows = [
-            list(map(checked_count, checked_list(each, "a window", 3)))
-            for each in checked_list(emitted, "windows")
-        ]
-        after._emitted = frozenset((first, last, count) for first, last, count in windows)
-        after._emitted_tuples = frozenset(map(checked_count, checked_list(emitted_tuples, "tuples")))
-        return after
+        final = whole(final, "a number of tuples", checked_count(dropped))
+        windows = (checked_list(each, "a window", 3) for each in checked_list(emitted, "windows"))
+        signatures: Any = frozenset(tuple(map(checked_count, each)) for each in windows)
+        arrivals = frozenset(map(checked_count, checked_list(emitted_tuples, "tuples")))
+        return type(self)(self.kind, self.name, self.since, final, dropped, signatures, arrivals)
 
     def check(self, stream: SlicedStream) -> None:
         """Any numbers do: tuples that are not there are in no window."""
 
-    def _copy(self) -> Self:
-        other = type(self)(self.kind, self.name, self.since)
-        other._final, other._dropped, other._emitted = self._final, self._dropped, self._emitted
-        other._emitted_tuples = self._emitted_tuples
-        return other
-
     def _open_tuples(self, stream: SlicedStream) -> list[KeptTuple]:
         """The tuples of all windows that may still change, and of those to come."""
-        slices, skip = stream.slices, self._final - self._dropped
+        slices, skip = stream.slices, self.final - self.dropped
         tuples: list[KeptTuple] = []
         for each in slices.items[bisect_left(slices.first_times, self.since) :]:
             assert each.tuples is not None
@@ -158,5 +145,5 @@ class ContentProgress:
         """A window; it replaces others if one of its tuples was in an emitted window."""
         window = tuples[start:stop]
         state = fold_states(stream.aggregates.monoid, [each[2] for each in window])
-        is_update = any(each[1] in self._emitted_tuples for each in window)
+        is_update = any(each[1] in self.emitted_tuples for each in window)
         return DueWindow(end, window[0][0], end, state, is_update)

@@ -10,8 +10,10 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Any, Self
+from operator import attrgetter, itemgetter
+from typing import Any, ClassVar, Self
 
 from mta.core.states import fold_states
 from mta.encoding.untrusted import Malformed
@@ -23,6 +25,9 @@ from mta.slicing.windows import Sliding
 
 #: The arrivals of a window's first and last tuple. Windows of equally many tuples differ in one of them.
 Signature = tuple[int, int]
+
+
+_FIRST, _TIME = attrgetter("first"), itemgetter(0)
 
 
 class NumberedTuples:
@@ -41,10 +46,10 @@ class NumberedTuples:
     def before(self, time: Time, or_at: bool = False) -> int:
         """The number of tuples before a time; with `or_at`, before it or at it."""
         search = bisect_right if or_at else bisect_left
-        index = search(self._items, time, key=_first)
+        index = search(self._items, time, key=_FIRST)
         if not index:
             return self.numbers[0]
-        return self.numbers[index - 1] + search(_tuples(self._items[index - 1]), time, key=_time)
+        return self.numbers[index - 1] + search(_tuples(self._items[index - 1]), time, key=_TIME)
 
     def __getitem__(self, number: int) -> KeptTuple:
         index = bisect_right(self.numbers, number) - 1
@@ -76,33 +81,24 @@ class NumberedTuples:
         return [each[2] for each in _tuples(self._items[index])[start - number : stop - number]]
 
 
+@dataclass(slots=True, eq=False)
 class CountProgress:
     """The windows that end by number `emitted_until` are emitted; some of them, `emitted`, may change."""
 
-    idle_until: Time = -math.inf
-    idle_horizon: Time = math.inf
-    __slots__ = ("dropped", "emitted", "emitted_until", "final_until", "kind", "refused", "since")
-
-    def __init__(
-        self,
-        kind: Sliding,
-        since: Time,
-        emitted_until: int = 0,
-        final_until: int = 0,
-        dropped: int = 0,
-        emitted: dict[int, Signature] | None = None,
-        refused: int = 0,
-    ) -> None:
-        self.kind, self.since, self.emitted_until = kind, since, emitted_until
-        #: the windows that end by this number are over
-        self.final_until = final_until
-        #: the number of tuples in slices that the stream has dropped
-        self.dropped = dropped
-        #: the start of a window to its signature
-        self.emitted = emitted or {}
-        #: the number of tuples that were late for the query; they are not numbered, and no open window is
-        #: before one of them
-        self.refused = refused
+    kind: Sliding
+    since: Time
+    emitted_until: int = 0
+    #: the windows that end by this number are over
+    final_until: int = 0
+    #: the number of tuples in slices that the stream has dropped
+    dropped: int = 0
+    #: the start of a window to its signature
+    emitted: dict[int, Signature] = field(default_factory=dict)
+    #: the number of tuples that were late for the query; they are not numbered, and no open window is
+    #: before one of them
+    refused: int = 0
+    idle_until: ClassVar[Time] = -math.inf
+    idle_horizon: ClassVar[Time] = math.inf
 
     def advance(self, stream: SlicedStream, step: Advance) -> tuple[list[DueWindow], Self]:
         tuples = self._numbered(stream)
@@ -155,10 +151,9 @@ class CountProgress:
         return stream.youngest
 
     def with_dropped(self, stream: SlicedStream, count: int) -> Self:
-        dropped = self.dropped + sum(
-            each.count for each in stream.slices.items[:count] if each.first >= self.since
-        )
-        return self._replaced(dropped, self.refused)
+        items = stream.slices.items[:count]
+        dropped = sum(each.count for each in items if each.first >= self.since)
+        return replace(self, dropped=self.dropped + dropped)
 
     def open_from(self, stream: SlicedStream) -> Time:
         """Tuples before this time are only in windows that are over; infinity if no window is open."""
@@ -175,7 +170,7 @@ class CountProgress:
         return max(tuples[start - 1][0], last_dropped)
 
     def with_refused(self, times: list[Time]) -> Self:
-        return self._replaced(self.dropped, self.refused + sum(time >= self.since for time in times))
+        return replace(self, refused=self.refused + sum(time >= self.since for time in times))
 
     def saved(self) -> Any:
         emitted = list(self.emitted.items())
@@ -212,10 +207,6 @@ class CountProgress:
     def _numbered(self, stream: SlicedStream) -> NumberedTuples:
         return NumberedTuples(stream, self.since, self.dropped - self.refused)
 
-    def _replaced(self, dropped: int, refused: int) -> Self:
-        kept = (self.kind, self.since, self.emitted_until, self.final_until)
-        return type(self)(*kept, dropped, self.emitted, refused)
-
     def _starts(self, after: int, until: float) -> Iterator[int]:
         """The starts of the windows with after < end <= until."""
         length, slide = self._length, int(self.kind.slide)
@@ -228,11 +219,3 @@ class CountProgress:
 def _tuples(part: Slice) -> list[KeptTuple]:
     assert part.tuples is not None
     return part.tuples
-
-
-def _first(part: Slice) -> Time:
-    return part.first
-
-
-def _time(kept: KeptTuple) -> Time:
-    return kept[0]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 from mta.core.states import NOTHING
 from mta.encoding.untrusted import Malformed, shown
@@ -16,24 +17,17 @@ from mta.slicing.untrusted import checked_list, checked_span, checked_time
 from mta.slicing.windows import EdgeWindow, Span
 
 
+@dataclass(slots=True, eq=False)
 class EdgeProgress:
     """The windows that end by `emitted_until` are emitted; some of them, `emitted`, may change."""
 
-    idle_horizon: Time = math.inf
-    __slots__ = ("emitted", "emitted_until", "idle_until", "kind", "since")
-
-    def __init__(
-        self,
-        kind: EdgeWindow,
-        since: Time,
-        emitted_until: Time = -math.inf,
-        emitted: Spans = NO_SPANS,
-        idle_until: Time = -math.inf,
-    ) -> None:
-        self.kind, self.since, self.emitted_until = kind, since, emitted_until
-        #: pairs of an end and a start
-        self.emitted = emitted
-        self.idle_until = idle_until
+    kind: EdgeWindow
+    since: Time
+    emitted_until: Time = -math.inf
+    #: pairs of an end and a start
+    emitted: Spans = NO_SPANS
+    idle_until: Time = -math.inf
+    idle_horizon: ClassVar[Time] = math.inf
 
     def advance(self, stream: SlicedStream, step: Advance) -> tuple[list[DueWindow], Self]:
         until = max(step.watermark, self.emitted_until)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
+from operator import itemgetter
 from typing import Any, Self
 
 from mta.core.states import NOTHING
@@ -23,39 +25,23 @@ from mta.slicing.windows import Session, after
 #: the times of the first and of the last tuple of a session
 Extent = tuple[Time, Time]
 
+_LAST = itemgetter(1)
 
+
+@dataclass(slots=True, eq=False)
 class SessionProgress:
     """The sessions that may still change, in order, and the emitted ones among them."""
 
-    __slots__ = (
-        "emitted",
-        "final_until",
-        "idle_horizon",
-        "idle_until",
-        "kind",
-        "seen_until",
-        "sessions",
-        "since",
-    )
-
-    def __init__(
-        self,
-        kind: Session,
-        since: Time,
-        final_until: Time = -math.inf,
-        sessions: Spans = NO_SPANS,
-        emitted: Spans = NO_SPANS,
-        seen_until: Time = -math.inf,
-        idle_until: Time = -math.inf,
-        idle_horizon: Time = math.inf,
-    ) -> None:
-        self.kind, self.since = kind, since
-        self.idle_until, self.idle_horizon = idle_until, idle_horizon
-        #: tuples up to this time are in sessions that are over, or were late for the query
-        self.final_until = final_until
-        #: the sessions of all slices that begin before the watermark `seen_until`, as they were then
-        self.sessions, self.seen_until = sessions, seen_until
-        self.emitted = emitted
+    kind: Session
+    since: Time
+    #: tuples up to this time are in sessions that are over, or were late for the query
+    final_until: Time = -math.inf
+    #: the sessions of all slices that begin before the watermark `seen_until`, as they were then
+    sessions: Spans = NO_SPANS
+    emitted: Spans = NO_SPANS
+    seen_until: Time = -math.inf
+    idle_until: Time = -math.inf
+    idle_horizon: Time = math.inf
 
     def begun(self, stream: SlicedStream, horizon: Time) -> Self:
         """The progress of a query that is new to a stream with slices.
@@ -74,16 +60,13 @@ class SessionProgress:
         for session in self._ended(sessions, late, until):
             start, last = session
             end = last + self.kind.gap
-            older = _begun_by(last, self.emitted.at_least(start, key=_last))
+            older = _begun_by(last, self.emitted.at_least(start, key=_LAST))
             if older != [session] or _any_between(late, start, last):
                 state = stream.between(start, after(last))
                 if state is not NOTHING:
                     windows.append(DueWindow(end, start, end, state, bool(older)))
-                edits.append(
-                    (min(older[0], session), (last, math.inf), [session])
-                    if older
-                    else (session, session, [session])
-                )
+                low, high = (min(older[0], session), (last, math.inf)) if older else (session, session)
+                edits.append((low, high, [session]))
         emitted = self.emitted.edited(edits) if edits else self.emitted
         if sessions and sessions.first[1] + self.kind.gap < horizon:
             over = [*takewhile(lambda each: each[1] + self.kind.gap < horizon, sessions)]
@@ -100,7 +83,7 @@ class SessionProgress:
     def _next_end(self, sessions: Spans, emitted: Spans, until: Time) -> Time:
         """No session that was not emitted ends before this time, nor one of tuples that come in order."""
         older = emitted.last[1] if emitted else -math.inf
-        session = next(sessions.at_least(after(older), key=_last), None)
+        session = next(sessions.at_least(after(older), key=_LAST), None)
         next_last: Time = until if session is None else min(session[1], until)
         return next_last + self.kind.gap
 
@@ -142,7 +125,7 @@ class SessionProgress:
     def next_due(self, stream: SlicedStream) -> Time:
         """The end of the oldest session that was not emitted; slices that are not seen yet may extend it."""
         older = self.emitted.last[1] if self.emitted else -math.inf
-        session = next(self.sessions.at_least(after(older), key=_last), None)
+        session = next(self.sessions.at_least(after(older), key=_LAST), None)
         slices = stream.slices.items
         if session is None:
             index = max(self._lowest(stream), bisect_left(stream.slices.first_times, self.seen_until))
@@ -166,9 +149,7 @@ class SessionProgress:
         return first if session is None else min(first, session[0])
 
     def with_refused(self, times: list[Time]) -> Self:
-        final = max(self.final_until, *times)
-        kept = (self.sessions, self.emitted, self.seen_until, self.idle_until, self.idle_horizon)
-        return type(self)(self.kind, self.since, final, *kept)
+        return replace(self, final_until=max(self.final_until, *times))
 
     def with_dropped(self, stream: SlicedStream, count: int) -> Self:  # noqa: ARG002
         return self
@@ -234,9 +215,9 @@ class SessionProgress:
         """The sessions that have ended, and were not emitted or have late tuples."""
         gap = self.kind.gap
         older = self.emitted.last[1] if self.emitted else -math.inf
-        ended = set(takewhile(lambda each: each[1] + gap < until, sessions.at_least(after(older), key=_last)))
+        ended = set(takewhile(lambda each: each[1] + gap < until, sessions.at_least(after(older), key=_LAST)))
         for time in late:
-            session = next(sessions.at_least(time, key=_last), None)
+            session = next(sessions.at_least(time, key=_LAST), None)
             # the session is open for a tuple exactly at its end
             if session is not None and session[0] <= time and session[1] + gap < until:
                 ended.add(session)
@@ -263,10 +244,6 @@ def _extents(saved: Any) -> list[Extent]:
 
 def _begun_by(time: Time, sessions: Iterable[Extent]) -> list[Extent]:
     return [*takewhile(lambda each: each[0] <= time, sessions)]
-
-
-def _last(session: Extent) -> Time:
-    return session[1]
 
 
 def _any_between(times: list[Time], start: Time, last: Time) -> bool:

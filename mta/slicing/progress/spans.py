@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
+from operator import itemgetter
 from typing import Any, Self, TypeAlias
 
 from mta.slicing.windows import Span
@@ -112,7 +113,7 @@ class Spans:
     def _find(self, bound: Any, key: Callable[[Any], Any] | None = None) -> tuple[int, int]:
         """The chunk of the first span that is not less than a bound, and the span's index in it."""
         chunks = self._chunks
-        number = bisect_left(chunks, bound, key=_last if key is None else lambda each: key(each[-1]))
+        number = bisect_left(chunks, bound, key=itemgetter(-1) if key is None else lambda each: key(each[-1]))
         return number, bisect_left(chunks[number], bound, key=key) if number < len(chunks) else 0
 
 
@@ -122,10 +123,6 @@ def _append(spans: list[Span], chunks: list[list[Span]]) -> None:
         chunks += [spans] if spans else []
     else:
         chunks += [spans[start : start + CHUNK] for start in range(0, len(spans), CHUNK)]
-
-
-def _last(chunk: list[Span]) -> Span:
-    return chunk[-1]
 
 
 NO_SPANS = Spans()

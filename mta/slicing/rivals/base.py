@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from mta.checks import check_time, check_times
 from mta.errors import OutOfOrderError
@@ -15,22 +14,23 @@ from mta.slicing.batches import plain_rows
 from mta.slicing.queries import checked_queries
 from mta.slicing.settings import checked_lateness
 from mta.slicing.window_manager import Result, TimedResult, result_order
-from mta.slicing.windows import Window
+from mta.slicing.windows import Window, is_counted
 
 
 class Rival(ABC):
     """Windows over a stream out of order, with insert, extend, watermark and late_dropped."""
 
-    def __init__(
-        self,
-        monoid: Monoid,
-        queries: Mapping[str, Window] | Iterable[tuple[str, Window]],
-        *,
-        lateness: float = 0,
-    ) -> None:
+    #: the kinds of windows that it takes, and why it takes no others
+    takes: ClassVar[tuple[type[Window], ...]]
+    takes_only: ClassVar[str]
+
+    def __init__(self, monoid: Monoid, queries: Any, *, lateness: float = 0) -> None:
         self.monoid = monoid
         self.kinds = {name: query.kind for name, query in checked_queries(queries).items()}
         self.lateness = checked_lateness(lateness)
+        for name, kind in self.kinds.items():
+            if is_counted(kind) or not isinstance(kind, self.takes):
+                raise ValueError(f"the query {name!r} is {kind!r}{self.takes_only}")
         self.late_dropped = 0
         self._time: Time = -math.inf
         self._arrivals = 0

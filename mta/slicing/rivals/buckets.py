@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right, insort
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from mta.core.states import fold_states
@@ -12,25 +14,27 @@ from mta.kinds import State, Time
 from mta.monoids.base import Monoid
 from mta.slicing.rivals.base import Rival
 from mta.slicing.window_manager import Result, TimedResult
-from mta.slicing.windows import EdgeWindow, Session, Span, is_counted
+from mta.slicing.windows import EdgeWindow, Session, Span
+
+_ORDER, _START = itemgetter(0, 1), attrgetter("start")
 
 
+@dataclass(slots=True, eq=False)
 class Bucket:
     """The aggregate of a window; its tuples where their order matters."""
 
-    __slots__ = ("changed", "emitted", "last", "start", "state", "tuples")
-
-    def __init__(self, start: Time) -> None:
-        self.start = self.last = start
-        self.state: State = None
-        #: (time, arrival, state) of each tuple, in order
-        self.tuples: list[tuple[Time, int, State]] = []
-        #: whether a result was emitted, and whether the bucket has changed since then
-        self.emitted, self.changed = False, True
+    start: Time
+    last: Time
+    state: State = None
+    #: (time, arrival, state) of each tuple, in order
+    tuples: list[tuple[Time, int, State]] = field(default_factory=list)
+    #: whether a result was emitted, and whether the bucket has changed since then
+    emitted: bool = False
+    changed: bool = True
 
     def add(self, monoid: Monoid, time: Time, arrival: int, state: State) -> None:
         if not monoid.commutes:
-            insort(self.tuples, (time, arrival, state), key=_order)
+            insort(self.tuples, (time, arrival, state), key=_ORDER)
         else:
             self.state = state if self.state is None else monoid.combine(self.state, state)
         self.changed = True
@@ -42,7 +46,7 @@ class Bucket:
         if monoid.commutes:
             self.state = monoid.combine(self.state, other.state)
         else:
-            self.tuples = sorted(self.tuples + other.tuples, key=_order)
+            self.tuples = sorted(self.tuples + other.tuples, key=_ORDER)
 
     def aggregate(self, monoid: Monoid) -> Any:
         return self.state if monoid.commutes else fold_states(monoid, [each[2] for each in self.tuples])
@@ -51,22 +55,18 @@ class Bucket:
 class Buckets(Rival):
     """A bucket for each window by time and each session; a tuple is added to all windows that hold it."""
 
+    takes, takes_only = (EdgeWindow, Session), ", and a tuple does not leave its bucket"
+
     def __init__(self, monoid: Monoid, queries: Any, *, lateness: float = 0) -> None:
         super().__init__(monoid, queries, lateness=lateness)
-        for name, kind in self.kinds.items():
-            if is_counted(kind) or not isinstance(kind, (EdgeWindow, Session)):
-                raise ValueError(f"the query {name!r} is {kind!r}, and a tuple does not leave its bucket")
-        names = enumerate(self.kinds.items())
-        self._fixed = [
-            (index, name, kind, {}, []) for index, (name, kind) in names if isinstance(kind, EdgeWindow)
-        ]  # type: list[tuple[int, str, EdgeWindow, dict[Span, Bucket], list[Any]]]
-        names = enumerate(self.kinds.items())
-        self._sessions = [
-            (index, name, kind.gap, [], [-math.inf])
-            for index, (name, kind) in names
-            if isinstance(kind, Session)
-        ]  # type: list[tuple[int, str, Time, list[Bucket], list[Time]]]
-        self._late: list[tuple[Any, ...]] = []
+        self._fixed: list[tuple[int, str, EdgeWindow, dict[Span, Bucket], list[Any]]] = []
+        self._sessions: list[tuple[int, str, Time, list[Bucket], list[Time]]] = []
+        for index, (name, kind) in enumerate(self.kinds.items()):
+            if isinstance(kind, EdgeWindow):
+                self._fixed.append((index, name, kind, {}, []))
+            elif isinstance(kind, Session):
+                self._sessions.append((index, name, kind.gap, [], [-math.inf]))
+        self._late: list[tuple[int, str, Span, Bucket]] = []
 
     def _take(self, time: Time, arrival: int, state: State) -> bool:
         monoid, horizon = self.monoid, self._time - self.lateness
@@ -78,7 +78,7 @@ class Buckets(Rival):
                 taken = True
                 bucket = buckets.get(span)
                 if bucket is None:
-                    bucket = buckets[span] = Bucket(span[0])
+                    bucket = buckets[span] = Bucket(span[0], span[0])
                     heappush(ends, (span[1], span[0]))
                 if span[1] <= self._time and not (bucket.emitted and bucket.changed):
                     self._late.append((index, name, span, bucket))
@@ -98,25 +98,21 @@ class Buckets(Rival):
         return taken
 
     def _join(self, sessions: list[Bucket], gap: Time, time: Time, arrival: int, state: State) -> None:
-        at = bisect_right(sessions, time, key=_start)
-        new = Bucket(time)
-        new.add(self.monoid, time, arrival, state)
+        at = bisect_right(sessions, time, key=_START)
         if at and time <= sessions[at - 1].last + gap:
             bucket = sessions[at - 1]
-            bucket.add(self.monoid, time, arrival, state)
             bucket.last = max(bucket.last, time)
         else:
-            sessions.insert(at, new)
+            bucket = Bucket(time, time)
+            sessions.insert(at, bucket)
             at += 1
+        bucket.add(self.monoid, time, arrival, state)
         if at < len(sessions) and sessions[at].start <= sessions[at - 1].last + gap:
             sessions[at - 1].absorb(self.monoid, sessions.pop(at))
 
     def _due(self, time: Time) -> list[TimedResult]:
         horizon = time - self.lateness
-        found: list[TimedResult] = []
-        for index, name, span, bucket in self._late:
-            if bucket.changed:
-                found.append(self._result(index, name, span, bucket))
+        found = [self._result(*each) for each in self._late if each[3].changed]
         self._late = []
         for index, name, _, buckets, ends in self._fixed:
             while ends and ends[0][0] <= time:
@@ -141,11 +137,3 @@ class Buckets(Rival):
         result = Result(name, *span, value, bucket.emitted)
         bucket.emitted, bucket.changed = True, False
         return TimedResult(span[1], index, result)
-
-
-def _order(each: tuple[Time, int, State]) -> tuple[Time, int]:
-    return each[:2]
-
-
-def _start(bucket: Bucket) -> Time:
-    return bucket.start

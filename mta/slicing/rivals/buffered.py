@@ -14,17 +14,16 @@ from mta.kinds import State, Time
 from mta.monoids.base import Monoid
 from mta.slicing.rivals.base import Rival
 from mta.slicing.window_manager import Result, TimedResult
-from mta.slicing.windows import EdgeWindow, Session, Sliding, Window, is_counted
+from mta.slicing.windows import EdgeWindow, Session, Sliding, Window
 
 
 class Buffered(Rival):
     """A buffer before an algorithm: results come when they are final, `lateness` later than a Slicer's."""
 
+    takes, takes_only = (Sliding, Session), "; this takes Tumbling, Sliding and Session"
+
     def __init__(self, monoid: Monoid, queries: Any, *, lateness: float = 0) -> None:
         super().__init__(monoid, queries, lateness=lateness)
-        for name, kind in self.kinds.items():
-            if is_counted(kind) or not isinstance(kind, (Sliding, Session)):
-                raise ValueError(f"the query {name!r} is {kind!r}; this takes Tumbling, Sliding and Session")
         self._buffer: list[tuple[Time, int, Any]] = []
         #: the time up to which the windows of each query were looked at
         self._seen_until: dict[str, Time] = dict.fromkeys(self.kinds, -math.inf)
@@ -127,7 +126,9 @@ class HeldIntervals(Buffered):
             if edge is None or edge > horizon:
                 break
             for start, end in kind.ending(at, edge):
-                yield from self._lookup(start, end, end)
+                first, last = bisect_left(times, start), bisect_left(times, end)
+                if first < last:
+                    yield start, end, self._intervals.lookup(first, last)
             index = bisect_left(times, kind.reach(edge))
             # skip to the windows of the next tuple if those that hold the edge have no tuple before it
             at = edge if index < len(times) and times[index] < edge else self._skip(kind, edge)
@@ -136,11 +137,6 @@ class HeldIntervals(Buffered):
     def _skip(self, kind: EdgeWindow, edge: Time) -> Time:
         index = bisect_left(self._times, edge)
         return max(edge, kind.reach(self._times[index])) if index < len(self._times) else edge
-
-    def _lookup(self, start: Time, stop: Time, end: Time) -> Iterator[Any]:
-        first, last = bisect_left(self._times, start), bisect_left(self._times, stop)
-        if first < last:
-            yield start, end, self._intervals.lookup(first, last)
 
     def _sessions(self, name: str, gap: Time, horizon: Time) -> Iterator[Any]:
         times = self._times

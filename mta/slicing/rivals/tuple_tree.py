@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mta.kinds import State, Time
@@ -13,7 +12,6 @@ from mta.slicing.slice_manager import SliceManager
 from mta.slicing.sliced_stream import SlicedStream
 from mta.slicing.slicer import Slicer
 from mta.slicing.slices import Slice
-from mta.slicing.windows import Window
 
 
 class OneTupleSlices(SliceManager):
@@ -25,33 +23,14 @@ class OneTupleSlices(SliceManager):
         assert isinstance(stream.aggregates, Eager)
         stream.aggregates.write_changed(stream.slices)
 
-    def joining(
-        self,
-        stream: SlicedStream,  # noqa: ARG002
-        left: Slice | None,  # noqa: ARG002
-        items: list[Slice],  # noqa: ARG002
-        index: int,
-        new: Slice,  # noqa: ARG002
-    ) -> tuple[int, int]:
+    def joining(self, stream: Any, left: Any, items: Any, index: int, new: Any) -> tuple[int, int]:  # noqa: ARG002
         return index, index
-
-
-class OneLeafTuples(Eager):
-    """A tree with a leaf for each tuple, even where no query tells them apart."""
-
-    may_merge = False
 
 
 class TupleTree(Slicer):
     """Windows over single tuples in a FlatFAT, with leaves inserted in the middle."""
 
-    def __init__(
-        self,
-        monoid: Monoid,
-        queries: Mapping[str, Window] | Iterable[tuple[str, Window]],
-        *,
-        lateness: float = 0,
-    ) -> None:
+    def __init__(self, monoid: Monoid, queries: Any, *, lateness: float = 0) -> None:
         super().__init__(monoid, queries, lateness=lateness, name="tuple tree")
 
     def _plan_of(self, queries: Queries) -> Plan:
@@ -60,4 +39,6 @@ class TupleTree(Slicer):
         return plan._replace(manager=manager)
 
     def _new_aggregates(self) -> Eager:
-        return OneLeafTuples(self._monoid)
+        tree = Eager(self._monoid)
+        tree.may_merge = False  # a leaf for each tuple, even where no query tells them apart
+        return tree
