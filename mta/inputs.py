@@ -119,7 +119,7 @@ def _named_columns(monoid: Monoid, values: Value) -> tuple[Value, ...]:
     missing = [field for field in monoid.fields if field not in names]
     if missing:
         raise KeyError(f"{monoid!r} needs the column(s) {missing}, got only {sorted(map(str, names))}")
-    return tuple(values[field] for field in monoid.fields)
+    return tuple(map(values.__getitem__, monoid.fields))
 
 
 def _checked(monoid: Monoid, row: int, value: Value) -> Row:
