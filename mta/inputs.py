@@ -112,7 +112,7 @@ def _named_columns(monoid: Monoid, values: Value) -> tuple[Value, ...]:
     missing = [field for field in monoid.fields if field not in names]
     if missing:
         raise KeyError(f"{monoid!r} needs the column(s) {missing}, got only {sorted(map(str, names))}")
-    return tuple(values[field] for field in monoid.fields)
+    return tuple(map(values.__getitem__, monoid.fields))
 
 
 def _is_table(values: Value) -> bool:

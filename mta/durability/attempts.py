@@ -14,8 +14,9 @@ gc` finds.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from mta.durability import leases
 from mta.durability.coding import decode_root, pack_version
@@ -91,7 +92,7 @@ class AttemptHold(Writer):
             clear(self._store, self._name, root.retained, claimed.retained)
 
     def _prolong(self, until: float) -> None:
-        self._change(lambda mine: replace(mine, lease=until))
+        self._change({"lease": until})
         self._renewed = leases.now()
 
     def _check_not_lost(self) -> None:
@@ -154,38 +155,36 @@ class AttemptHold(Writer):
         """Publishes a version. Spark's state says afterwards whether it counts."""
         with self._lock:
             self.end()
-            self._change(lambda mine: replace(mine, version=version), monoid, policy)
+            self._change({"version": version}, monoid, policy)
 
     def let_go(self) -> None:
         """Takes back the claim of an attempt that failed, once its pages are deleted."""
         with self._lock:
             if self._claimed:
                 self.end()
-                self._change(lambda _: None)
+                self._change(None)
                 self._claimed = False
 
-    def _change(
-        self, change: Callable[[Attempt], Attempt | None], monoid: str = "", policy: str = ""
-    ) -> None:
+    def _change(self, fields: dict[str, Any] | None, monoid: str = "", policy: str = "") -> None:
+        """Swaps in other fields of this attempt, or for None a root without it."""
         while True:
             found = self._read()
-            if found is None or self._mine(found[0]) is None:
+            mine = None if found is None else self._mine(found[0])
+            if found is None or mine is None:
                 raise Fenced(
                     f"this attempt's claim on the window {self._name!r} in {self._store!r} was cleared away: "
                     f"the window was removed, or nothing came of it for more than {self._seconds:g} seconds"
                 )
             root, token = found
-            changed = []
-            for each in root.attempts:
-                new = change(each) if each.id == self._id else each
-                if new is not None:
-                    changed.append(new)
+            attempts = list(root.attempts)
+            index = attempts.index(mine)
+            attempts[index : index + 1] = [] if fields is None else [replace(mine, **fields)]
             if monoid:
                 root = replace(root, monoid=monoid, policy=policy)
-            if len(changed) < len(root.attempts):
+            if fields is None:
                 # pages that are left are then of an old epoch, and `mta gc` finds them
                 root = replace(root, epoch=next_epoch(root.epoch, self._store.now()))
-            root = replace(root, attempts=tuple(changed))
+            root = replace(root, attempts=tuple(attempts))
             try:
                 if not root.attempts and not root.versions:
                     self._store.delete_root(self._name, token)

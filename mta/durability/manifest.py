@@ -8,7 +8,7 @@ names never changes. So a reader of a root sees one state of the window and neve
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -120,7 +120,7 @@ class Extents:
 
     def behind(self, head: int) -> Extents:
         """Without the epochs whose pages all lie before `head`."""
-        return replace(self, ends=tuple(pair for pair in self.ends if pair[1] is None or pair[1] > head))
+        return replace(self, ends=self.ends[bisect_right(self._closed, head) :])
 
 
 class SavedView(NamedTuple):
@@ -224,7 +224,8 @@ class Named:
         """The prefixes of the keys of a window, each with its tier and its numbers."""
         for (epoch, tier), ranges in self.ranges.items():
             prefix = page_prefix(name, epoch, tier)
-            yield from ((prefix, tier, numbers) for numbers in ranges)
+            for numbers in ranges:
+                yield prefix, tier, numbers
 
     def keys(self, name: str) -> Iterator[str]:
         return (page_key(prefix, number) for prefix, _, numbers in self.prefixes(name) for number in numbers)
@@ -289,7 +290,7 @@ class Root:
         """The versions that were committed, and those that attempts have published."""
         if not self.attempts:
             return self.versions
-        return (*self.versions, *(each.version for each in self.attempts if each.version is not None))
+        return (*self.versions, *filter(None, map(attrgetter("version"), self.attempts)))
 
     def has(self, epoch: int) -> bool:
         """Whether an epoch is one of those that the last claim of the root took."""

@@ -147,7 +147,7 @@ def _prepended(
     """Rows of `out` with `older` before them; `begun` says which of the rows are not empty."""
     if out is None:
         if len(rows) == count:
-            return tuple(np.array(column) for column in older)
+            return tuple(map(np.array, older))
         out = tuple(np.zeros(count, dtype=column.dtype) for column in older)
         begun = np.zeros(len(rows), dtype=bool)
     fresh = np.flatnonzero(~begun)

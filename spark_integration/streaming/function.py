@@ -63,7 +63,12 @@ class StreamFunction:
         plan = self._stream.plan
         meter = Meter(on=True, sums=STREAM_SUMS)
         with OPEN_STORES.store(partition_url(plan.store, attempt), plan.store_options) as store:
-            before = self._loaded(int.from_bytes(key[0], "big"), state, attempt)
+            identity = self._stream.identity
+            if state.exists:
+                before = decode_state(bytes(state.get[0]), identity.fingerprint, identity.text)
+            else:
+                name = f"stream/{attempt.query}/{self._stream.operator}"
+                before = BucketState(identity.fingerprint, name, int.from_bytes(key[0], "big"))
             clock = self._clock(state)
             task = BucketTask(self._tools, before, meter.metered(store), attempt, meter, clock)
             rows = task.rows(self._batches(frames))
@@ -106,13 +111,6 @@ class StreamFunction:
             found = found.after(decode_identity(before))
         if found.encode() != before:
             state.update((found.encode(),))
-
-    def _loaded(self, bucket: int, state: GroupState, attempt: TaskAttempt) -> BucketState:
-        identity = self._stream.identity
-        if state.exists:
-            return decode_state(bytes(state.get[0]), identity.fingerprint, identity.text)
-        name = f"stream/{attempt.query}/{self._stream.operator}"
-        return BucketState(identity.fingerprint, name, bucket)
 
     def _batches(self, frames: Iterator[pd.DataFrame]) -> Iterator[pa.RecordBatch]:
         """Few and large batches, with rows in the order of the input, so that replays agree."""

@@ -101,7 +101,5 @@ def identity_of(plan: Plan, schema: RowSchema, waits: bool, buckets: int) -> Ide
 
 
 def _columns(columns: Sequence[Input]) -> str:
-    kinds = ("any type" if each.presence else family(each.type) for each in columns)
-    return (
-        ", ".join(f"{each.name!r} ({kind})" for each, kind in zip(columns, kinds, strict=True)) or "nothing"
-    )
+    kinds = (f"{each.name!r} ({'any type' if each.presence else family(each.type)})" for each in columns)
+    return ", ".join(kinds) or "nothing"

@@ -91,7 +91,7 @@ def pack(
         if not batch.num_rows:
             continue
         packed: list[tuple[bytes, int, bytes | None]] = []
-        for key, rows in _by_bucket(conformed(batch, schema.arrow), keys, schema.keyed, buckets):
+        for key, rows in _by_bucket(batch, keys, schema, buckets):
             packed.append((key, position, rows))
             packed += [(key, position, None)] * filling.behind(len(rows))
             position += 1
@@ -99,14 +99,18 @@ def pack(
 
 
 def _by_bucket(
-    batch: pa.RecordBatch, keys: Sequence[Input], keyed: pa.Schema, buckets: int
+    batch: pa.RecordBatch, keys: Sequence[Input], schema: RowSchema, buckets: int
 ) -> Iterator[tuple[bytes, bytes]]:
     """The rows of each bucket as they came, with the digests of their keys as a last column."""
-    digests, codes = key_column(batch, keys)
+    columns = []
+    for column, field in zip(batch.columns, schema.arrow, strict=True):
+        columns.append(column if column.type == field.type else column.cast(field.type))
+    digests, codes = key_column(pa.RecordBatch.from_arrays(columns, schema=schema.arrow), keys)
     numbers = buckets_of(digests, buckets)[codes]
     data = pa.py_buffer(digests[codes].tobytes())
-    column = pa.FixedSizeBinaryArray.from_buffers(keyed.field(-1).type, len(codes), [None, data])
-    batch = pa.RecordBatch.from_arrays([*batch.columns, column], schema=keyed)
+    kind = schema.keyed.field(-1).type
+    columns.append(pa.FixedSizeBinaryArray.from_buffers(kind, len(codes), [None, data]))
+    batch = pa.RecordBatch.from_arrays(columns, schema=schema.keyed)
     # small numbers are sorted by their digits
     order = np.argsort(numbers.astype(np.uint16) if buckets <= 1 << 16 else numbers, kind="stable")
     numbers = numbers[order]
@@ -157,18 +161,10 @@ def unpack(
 
 def packed_counts(meter: Meter) -> bytes:
     """The counts of a bucket, as a cell."""
-    return _COUNTS + np.array([meter[name] for name in STREAM_SUMS], dtype=np.float64).tobytes()
+    return _COUNTS + np.array(list(map(meter.__getitem__, STREAM_SUMS)), dtype=np.float64).tobytes()
 
 
 def _counted(batch: pa.RecordBatch, names: Sequence[str], counts: Array | None) -> pa.RecordBatch:
     kind = pa.list_(pa.field("element", pa.float64(), nullable=False))
     column = pa.nulls(batch.num_rows, kind) if counts is None else pa.array([counts.tolist()], kind)
     return pa.RecordBatch.from_arrays([*batch.columns, column], names=names)
-
-
-def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    columns = [
-        column if column.type == field.type else column.cast(field.type)
-        for column, field in zip(batch.columns, schema, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -123,15 +122,3 @@ def _fields(program: Program) -> tuple[tuple[str, np.dtype[Any]], ...]:
         (source.key, kinds[source.encoding] if program.columnar else np.dtype(object))  # type: ignore[index]
         for source in program.inputs
     )
-
-
-def with_last(items: Iterator[Any]) -> Iterator[tuple[Any, bool]]:
-    """Items, and whether each is the last."""
-    try:
-        before = next(items)
-    except StopIteration:
-        return
-    for item in items:
-        yield before, False
-        before = item
-    yield before, True

@@ -56,9 +56,6 @@ class RowSchema:
         #: the bytes of the schema, which are saved with rows
         self.packed = packed_types(self.types)
 
-    def __len__(self) -> int:
-        return len(self.types)
-
     def with_schema(self, batch: pa.RecordBatch) -> bytes:
         """Rows with their keys as bytes that can be read under a later schema too."""
         data: bytes = msgpack.packb([self.packed, serialized(batch)])

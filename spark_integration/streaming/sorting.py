@@ -68,20 +68,17 @@ class Order:
     def _indices(self, batch: pa.RecordBatch, times: Array) -> pa.Array:
         columns = {"0": pa.array(times)}
         for number, source in enumerate(self._others, 1):
-            column = _sortable(batch.column(source.index))
+            column = batch.column(source.index)
+            if pa.types.is_floating(column.type):
+                reals = column.fill_null(0.0).to_numpy(zero_copy_only=False).astype(np.float64)
+                nulls = column.is_null().to_numpy(zero_copy_only=False)
+                column = pa.array(in_total_order(reals), mask=nulls)
             if column.null_count:
                 # nulls come first; the option for that differs between versions of Arrow
                 columns[f"{number} is there"] = column.is_valid()
             columns[str(number)] = column
         keys = [(name, "ascending") for name in columns]
         return pc.sort_indices(pa.table(columns), sort_keys=keys)
-
-
-def _sortable(column: pa.Array) -> pa.Array:
-    if not pa.types.is_floating(column.type):
-        return column
-    ordered = in_total_order(column.fill_null(0.0).to_numpy(zero_copy_only=False).astype(np.float64))
-    return pa.array(ordered, mask=column.is_null().to_numpy(zero_copy_only=False))
 
 
 @dataclass(frozen=True)

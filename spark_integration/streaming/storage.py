@@ -25,7 +25,6 @@ PATIENCE = 60.0
 #: Seconds until an unused directory is closed.
 IDLE = 0.3
 
-
 #: Bytes of a query's part in the names of its windows, and of the longest end that such a name may have:
 #: the digest of a key, the number of a micro-batch, and that of a window.
 _OPERATOR, _END = 60, len(f"/{'f' * 32}/{2**63}/9")

@@ -29,7 +29,7 @@ from streams import AGGREGATES, NUMBER, POLICY, START, opened, seconds_of
 from mta import monoids, policies
 from mta.durability.coding import decode_root
 from mta.durability.operations import collect
-from mta.keyed import long, segments, short, table
+from mta.keyed import long, segments, table, windows
 from spark_integration.streaming import backlog
 from stores import Store, open_store
 
@@ -97,7 +97,7 @@ def small(rng: np.random.Generator) -> Iterator[None]:
         mock.patch.object(backlog, "DOCUMENT_ROWS", 20),
         mock.patch.object(backlog, "HELD_ROWS", 200),
         mock.patch.object(long, "SHORT_AGAIN", 5),
-        mock.patch.object(short, "PART_ROWS", int(rng.choice([1, 5, 40, 1 << 15]))),
+        mock.patch.object(windows, "PART_ROWS", int(rng.choice([1, 5, 40, 1 << 15]))),
     ):
         yield
 

@@ -25,7 +25,7 @@ from spark_integration.partition.task import roll_partition
 from spark_integration.running.metering import Meter
 from spark_integration.streaming.backlog import HELD_ROWS, Backlog
 from spark_integration.streaming.bucket.windows import RowWindows, by_key, keys_of, last_times
-from spark_integration.streaming.plan import Tools, with_last
+from spark_integration.streaming.plan import Tools
 from spark_integration.streaming.schema import concatenated
 from spark_integration.streaming.sorting import SortedPart, in_file, in_memory, merged
 from spark_integration.streaming.state import BucketState, damaged
@@ -104,9 +104,12 @@ class BucketTask:
                 ready = self._backlog.take(self._clock)
             else:
                 ready = iter(())
-            for batch, last in with_last(ready):
+            batch = next(ready, None)
+            while batch is not None:
+                following = next(ready, None)
                 self._meter.add("rows", batch.num_rows)
-                yield from self._row_windows.slide(by_key(batch), self._seen, last=last)
+                yield from self._row_windows.slide(by_key(batch), self._seen, last=following is None)
+                batch = following
         if untimed:
             # their windows hold only each other
             rows = concatenated(untimed)
