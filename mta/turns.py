@@ -37,7 +37,19 @@ class TakesTurns:
     _name: str
 
     def close(self) -> None:
-        """Ends the work of what is not needed any more."""
+        """Ends the background work. Elements that came after the last checkpoint are lost.
+
+        A second call does nothing, nor does a call in a process that was forked from this object's own.
+        """
+        if self._ended or self._closed == FORKED:
+            return
+        if self._busy:
+            raise self._refusal()
+        self._closed = CLOSED
+        self._end()
+        self._ended = True
+
+    def _end(self) -> None:
         raise NotImplementedError
 
     def __enter__(self) -> Self:

@@ -36,7 +36,7 @@ from mta.paging.local import LocalPages
 from mta.paging.stored import StoredPages
 from mta.policies import Policy
 from mta.stored_window import StoredWindow
-from mta.turns import CLOSED, FORKED, TakesTurns, in_turn
+from mta.turns import CLOSED, TakesTurns, in_turn
 from stores import Store
 
 
@@ -400,21 +400,12 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         self._closed, self._ended = CLOSED, True
         return version
 
-    def close(self) -> None:
-        """Ends the background work, and deletes pages that no checkpoint names. Closing twice is fine.
-
-        In a process that was forked from the window's own, `close` does nothing.
-        """
-        if self._ended or self._closed == FORKED:
-            return
-        if self._busy:
-            raise self._refusal()
-        self._closed = CLOSED
+    def _end(self) -> None:
+        """Ends the background work, and deletes the pages that no checkpoint names."""
         if self._stored is None:
             self._log.pages.close()
         else:
             self._stored.close()
-        self._ended = True
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError(

@@ -57,20 +57,6 @@ class Growth(NamedTuple):
 
 
 class Log:
-    __slots__ = (
-        "layout",
-        "mask",
-        "page_size",
-        "pages",
-        "shift",
-        "tail",
-        "tails",
-        "trial",
-        "unfinished",
-        "views",
-        "youngest",
-    )
-
     def __init__(self, layout: Layout, pages: PageSource, page_size: int) -> None:
         self.layout = layout
         self.pages = pages

@@ -53,7 +53,7 @@ from mta.slicing.untrusted import checked_count, checked_list, checked_time, che
 from mta.slicing.window_manager import Result, TimedResult, result_order
 from mta.slicing.windows import Window
 from mta.slicing.windows import after as next_after
-from mta.turns import CLOSED, FORKED, TakesTurns, in_turn
+from mta.turns import TakesTurns, in_turn
 from mta.window import AmortizedMTA
 from stores import Store
 
@@ -542,19 +542,9 @@ class Slicer(TakesTurns):
             slicer._load_streams(saved)
         return slicer
 
-    def close(self) -> None:
-        """Ends the work in the background. Tuples that came after the last checkpoint are lost.
-
-        A second call does nothing, nor does a call in a process that was forked from the slicer's own.
-        """
-        if self._ended or self._closed == FORKED:
-            return
-        if self._busy:
-            raise self._refusal()
-        self._closed = CLOSED
+    def _end(self) -> None:
         if self._paged is not None:
             self._paged.window.close()
-        self._ended = True
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError(
