@@ -70,14 +70,9 @@ class MonoidTreeAggregator(TakesTurns, ABC):
     ) -> None:
         check_parts(monoid, policy, store)
         bounds = check_kept(retain, lease, buffered, cached, refill_below)
-        name, page_size = (
-            f"window-{uuid4().hex}" if name is None else name,
-            check_page_size(monoid, page_size),
-        )
-        hold = None
-        if store is not None:
-            hold = Ownership(store, name, page_size, retain=retain, lease=lease)
-        self._begin(monoid, policy, store, name, page_size, hold, bounds)
+        name, size = f"window-{uuid4().hex}" if name is None else name, check_page_size(monoid, page_size)
+        hold = None if store is None else Ownership(store, name, size, retain=retain, lease=lease)
+        self._begin(monoid, policy, store, name, size, hold, bounds)
 
     def _begin(
         self,
