@@ -78,7 +78,8 @@ class AttemptHold(Writer):
                 try:
                     self._store.swap_root(self._name, self._encoded(claimed), token)
                 except Conflict:
-                    if not self._is_there():
+                    mine = self._in_root()
+                    if mine is None or mine.epoch != epoch:
                         continue
                 break
             self._claimed, self._renewed = True, leases.now()
@@ -134,6 +135,8 @@ class AttemptHold(Writer):
 
     def _stays(self, other: Attempt) -> bool:
         """Whether another attempt may have won this batch, or is at work, or leaves pages."""
+        if other.id == self._id:
+            return False  # a claim of its own whose answer was lost; no page was written under its epoch
         if other.version is None:
             return True  # when it is gone, `mta gc` deletes its pages
         if other.batch != self._batch:
@@ -199,9 +202,13 @@ class AttemptHold(Writer):
     def _mine(self, root: Root) -> Attempt | None:
         return next((each for each in root.attempts if each.id == self._id), None)
 
-    def _is_there(self, *, published: bool = False) -> bool:
+    def _in_root(self) -> Attempt | None:
+        """This attempt as the root has it."""
         found = self._read()
-        mine = None if found is None else self._mine(found[0])
+        return None if found is None else self._mine(found[0])
+
+    def _is_there(self, *, published: bool = False) -> bool:
+        mine = self._in_root()
         return mine is not None and (mine.version is not None or not published)
 
     def check_hold(self) -> None:

@@ -405,6 +405,34 @@ class Crowded(WrapperStore):
         return action()
 
 
+@pytest.mark.parametrize("late", [False, True], ids=["done", "done during the next claim"])
+def test_a_claim_whose_answer_was_lost_is_made_again(store: Store, name: str, late: bool) -> None:
+    """Each claim has an epoch of its own, and one of them counts."""
+    base = first_version(store, name, "abcdef")
+    other = begun(store, name, base, batch=1)
+    other.hold.claim()
+    crowded = Crowded(store)
+    attempt = begun(crowded, name, base, batch=1, text="abcdef")
+
+    def lose(*arguments: Any) -> None:
+        crowded.before.append(lambda: store.swap_root(*arguments))
+        raise StoreUnavailable("the connection broke")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(crowded, "swap_root", lose)
+        with pytest.raises(StoreUnavailable):
+            attempt.hold.claim()
+    if not late:
+        crowded.before.pop()()
+    attempt.push("ghijkl")
+    version = attempt.publish()
+    ids = [each.id for each in root_of(store, name).attempts if each.batch == 1]
+    assert ids == [other.hold._id, attempt.hold._id]
+    assert text_of(store, name, version) == "abcdefghijkl"
+    collect(store, grace=0)
+    assert keys_of(store, name) == named(name, base, version)
+
+
 def test_two_attempts_publish_at_the_same_moment(store: Store, name: str) -> None:
     base = first_version(store, name, "abcdef")
     crowded = Crowded(store)
