@@ -91,30 +91,30 @@ class ReactiveAggregator(Baseline):
             self._note()
         return self._next_handle - 1
 
-    def insert_at(self, index: int, value: Value, time: float | None = None) -> int:
-        """Adds an element before the one at an index, counted from the oldest; returns its handle.
+    def insert_at(self, place: int, value: Value, time: float | None = None) -> int:
+        """Adds an element before the one at index `place`, counted from the oldest; returns its handle.
 
-        It changes the slots of all elements after the index. Raises TypeError without `late=True` and unless
-        the index is an int, IndexError if the window holds fewer elements, and the errors of `insert`.
+        It changes the slots of all elements after `place`. Raises TypeError without `late=True` and unless
+        `place` is an int, IndexError if the window holds fewer elements, and the errors of `insert`.
         """
         if not self._late:
             raise TypeError("insert_at is for windows with late=True, where times need not go up")
-        if not is_whole(index):
-            raise TypeError(f"insert_at takes a whole number as the index, got {index!r}")
-        if not 0 <= index <= len(self):
-            raise IndexError(f"there is no index {index} in a window that holds {len(self)}")
+        if not is_whole(place):
+            raise TypeError(f"insert_at takes a whole number as the index, got {place!r}")
+        if not 0 <= place <= len(self):
+            raise IndexError(f"there is no index {place} in a window that holds {len(self)}")
         handle = self.insert(value, time)
         if self._holes:
             self._rebuild(self.fat.capacity)
         last = self._span - 1
         state, moved = self._holds(last), self._times.pop()
-        for each in range(last, index, -1):
+        for each in range(last, place, -1):
             self._changes[self._slot(each)] = self._holds(each - 1)
             self._handles[self._slot(each)] = self._handles[self._slot(each - 1)]
-        self._changes[self._slot(index)] = state
-        self._handles[self._slot(index)] = handle
-        self._times.insert(index, moved)
-        self._ascending = self._ascending and index == last
+        self._changes[self._slot(place)] = state
+        self._handles[self._slot(place)] = handle
+        self._times.insert(place, moved)
+        self._ascending = self._ascending and place == last
         return handle
 
     def push(self, value: Value, time: float | None = None) -> Result:

@@ -96,6 +96,13 @@ def test_slide_gives_each_row_its_own_result() -> None:
     assert window.slide([5, 9, 3, 4], [10, 1, 9, 12]).tolist() == [5, 9, 9, 5]
 
 
+def test_the_index_to_insert_at_may_be_named() -> None:
+    window = ReactiveAggregator(monoids.Collect(), late=True)
+    window.insert("b", 5)
+    window.insert_at(place=0, value="a", time=9)
+    assert window.query() == ["a", "b"]
+
+
 def test_what_is_refused() -> None:
     window = ReactiveAggregator(monoids.Sum())
     window.insert(1, 5)
