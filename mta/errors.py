@@ -44,7 +44,7 @@ class ManifestCorrupt(PageError):
 
 
 class ManifestMismatch(WindowError, ValueError):
-    """`restore` got another monoid, policy or page size than the checkpoint has."""
+    """The checkpoint is not what `restore` asked for: another monoid, policy or page size, or several views."""
 
 
 class WindowNotFound(WindowError, KeyError):

@@ -3,8 +3,8 @@
 A view holds the positions [head, end) of its log. It has the paper's verbs: `insert`, `evict`, `total`, and
 Amortized MTA's `flip`. A window under a policy decides between these verbs. The window first asks what a call
 would change (`front`, `cheap_sums`, `sums_and_total`), and nothing changes meanwhile. Then the window has the
-changes committed (`add_one`, `add_batch`, `move`). A commit makes no call between its first assignment and its
-last, and CPython looks at signals only at calls: so a call has happened or it has not.
+changes committed (`add_one`, `add_batch`, `move`). A commit makes no call between its first assignment and
+its last, and CPython looks at signals only at calls: so a call has happened or it has not.
 """
 
 from __future__ import annotations
