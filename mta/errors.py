@@ -44,7 +44,7 @@ class ManifestCorrupt(PageError):
 
 
 class ManifestMismatch(WindowError, ValueError):
-    """The checkpoint is not what `restore` asked for: another monoid, policy or page size, or several views."""
+    """The checkpoint has another monoid, policy or page size than `restore` got, or several views."""
 
 
 class WindowNotFound(WindowError, KeyError):
