@@ -44,7 +44,7 @@ class ManifestCorrupt(PageError):
 
 
 class ManifestMismatch(WindowError, ValueError):
-    """`restore` got another monoid, policy or page size than the checkpoint has."""
+    """The checkpoint has another monoid, policy or page size than `restore` got, or several views."""
 
 
 class WindowNotFound(WindowError, KeyError):

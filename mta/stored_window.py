@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from mta.core.log import Log
-from mta.core.view import Batch, View
+from mta.core.view import Batch, View, finish
 from mta.durability.attempts import AttemptHold
 from mta.durability.checkpoints import INLINE, Checkpoints, Content, fingerprint
 from mta.durability.manifest import SavedView, Version
@@ -45,6 +45,8 @@ class StoredWindow:
 
     def _content(self) -> Content:
         log = self._log
+        if log.unfinished:  # after an interrupt: views would end before the tail
+            finish(log)
         views = tuple(
             SavedView(view.head, view.end, view.oldest if len(view) else None) for view in self._views
         )

@@ -8,7 +8,6 @@ nothing changes, and then has the view commit the changes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import partial
 from typing import Any, NoReturn, Self, TypeVar
 from uuid import uuid4
 
@@ -23,8 +22,8 @@ from mta.core.logarithmic_view import LogarithmicView
 from mta.core.states import NOTHING, layout_of
 from mta.core.view import Sums, View
 from mta.durability.attempts import AttemptHold
-from mta.durability.checkpoints import INLINE, check_matches
-from mta.durability.manifest import Version
+from mta.durability.checkpoints import INLINE, check_alone, check_matches
+from mta.durability.manifest import Root, Version
 from mta.durability.ownership import Ownership
 from mta.encoding.packing import unpack
 from mta.errors import WindowError
@@ -371,10 +370,12 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         """
         check_restored(monoid, policy, store, version)
         bounds = check_kept(retain, lease, buffered, cached, refill_below)
-        hold = Ownership.find(
-            *(store, name, version, partial(check_matches, name, monoid, policy, page_size)),
-            retain=retain, lease=lease,
-        )  # fmt: skip
+
+        def check(root: Root) -> None:
+            check_matches(name, monoid, policy, page_size, root)
+            check_alone(name, root.version(version))
+
+        hold = Ownership.find(store, name, version, check, retain=retain, lease=lease)
         window = cls.__new__(cls)
         window._begin(monoid, policy, store, name, hold.page_size, hold, bounds)
         window._resume(hold.take_over())
@@ -483,6 +484,7 @@ def open_version(
     The caller keeps the version, and not the store's root. `inline` bytes of each tail may stand in a
     version: a window smaller than a page, whose rows fit there, never touches the store.
     """
+    check_alone(name, base)
     window = kind.__new__(kind)
     window._begin(monoid, policy, store, name, page_size, hold, inline=inline)
     if base is not None:

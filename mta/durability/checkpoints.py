@@ -160,3 +160,13 @@ def check_matches(
             raise ManifestMismatch(
                 f"the window {name!r} was checkpointed with the {what} {then}, not {now}; restore it so{hint}"
             )
+
+
+def check_alone(name: str, version: Version | None) -> None:
+    """Raises ManifestMismatch unless a version is of one window, which goes up to its tail."""
+    if version is not None and (len(version.views) != 1 or version.views[0].end != version.tail):
+        views = ", ".join(f"[{view.head}, {view.end})" for view in version.views)
+        raise ManifestMismatch(
+            f"version {version.number} of the window {name!r} has the views {views} of {version.tail} "
+            "elements, and not one window up to the last element: it cannot be restored as one"
+        )

@@ -140,9 +140,12 @@ def _version(shift: int, packed: Any) -> Version:
     only = SavedView(whole(head, "the head", 0, tail), tail, _time(oldest))
     views: tuple[SavedView, ...] = (only,)
     if several:
-        views = tuple(map(_view, fields(packed[10], "the views")))
-        if not 0 < len(views) <= MOST_VIEWS or views == (only,):
-            raise Malformed(f"it has {len(views)} views, which do not need a field of their own")
+        some = fields(packed[10], "the views")
+        if not 0 < len(some) <= MOST_VIEWS:
+            raise Malformed(f"it has {len(some)} views, not 1 to {MOST_VIEWS}")
+        views = tuple(map(_view, some))
+        if views == (only,):
+            raise Malformed(f"its {len(some)} views need no field of their own")
     version = Version(
         whole(number, "the number of a version"), views, tail, _time(youngest), offset,
         Extents(tuple(map(_extent, fields(ends, "the extents"))), shift),

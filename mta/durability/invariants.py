@@ -6,7 +6,7 @@ of a root, and `of_version` for each new version in it. `mta verify` reports the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from itertools import pairwise
 from operator import attrgetter, itemgetter
 
@@ -25,10 +25,10 @@ def check(name: str, root: Root, known: Collection[Version]) -> None:
     """
     violations = []
     base = max(known, key=attrgetter("number"), default=None)
-    for version in root.retained:
-        if version not in known:
-            violations += [f"version {version.number}: {each}" for each in of_version(version, base)]
-    if violations := violations or [*of_root(root, known)]:
+    new = _unknown(root, known)
+    for version in new.values():
+        violations += [f"version {version.number}: {each}" for each in of_version(version, base)]
+    if violations := violations or [*_descent(root, new), *_epochs(root, new)]:
         raise ManifestCorrupt(
             f"the next manifest of window {name!r} would be wrong, so it was not written: "
             f"{'; '.join(violations)}; this is a mistake of this library: restore the last checkpoint, and "
@@ -98,19 +98,30 @@ def _tails(version: Version, base: Version | None) -> Iterator[str]:
 # -- versions together ------------------------------------------------------------------------------------
 
 
-def of_root(root: Root, known: Collection[Version] = ()) -> Iterator[str]:
-    """The versions of a root go on from each other, and name nothing that another writer may delete.
+def of_root(root: Root) -> Iterator[str]:
+    """The versions of a root go on from each other, and name nothing that another writer may delete."""
+    new = _unknown(root, ())
+    yield from _descent(root, new)
+    yield from _epochs(root, new)
 
-    `known` versions were in a root that was checked already, with each other.
+
+def _unknown(root: Root, known: Collection[Version]) -> dict[int, Version]:
+    """The versions of a root that are not among the known ones, by identity. Linear in both.
+
+    Known versions were in a root that was checked already, with each other.
     """
-    yield from _descent(root, known)
-    yield from _epochs(root, known)
+    numbered: dict[int, list[Version]] = {}
+    for version in known:
+        numbered.setdefault(version.number, []).append(version)
+    return {
+        id(version): version for version in root.retained if version not in numbered.get(version.number, ())
+    }
 
 
-def _descent(root: Root, known: Collection[Version]) -> Iterator[str]:
+def _descent(root: Root, new: Collection[int]) -> Iterator[str]:
     """Each committed version goes on from the one before it: both know the pages of both by the same keys."""
     for older, newer in pairwise(root.versions):
-        if newer in known:
+        if id(newer) not in new:
             continue
         if newer.number <= older.number:
             yield f"version {newer.number} follows version {older.number}"
@@ -131,7 +142,7 @@ def _descent(root: Root, known: Collection[Version]) -> Iterator[str]:
         yield f"version {last} is there, and the next one would be {root.next_version}"
 
 
-def _epochs(root: Root, known: Collection[Version]) -> Iterator[str]:
+def _epochs(root: Root, new: Mapping[int, Version]) -> Iterator[str]:
     """Epochs ascend, and are those of the root's writers: a writer may delete pages of its own epochs.
 
     Of attempts that share the root, a version names epochs of its own attempt, and of the version that all go
@@ -144,9 +155,7 @@ def _epochs(root: Root, known: Collection[Version]) -> Iterator[str]:
         for epoch in _epochs_of(attempt.version) - common if attempt.version else ():
             if not attempt.has(epoch):
                 yield f"attempt {attempt.id} of epoch {attempt.epoch} names epoch {epoch} of another writer"
-    for version in root.retained:
-        if version in known:
-            continue
+    for version in new.values():
         if _last_epoch(version) >= root.epoch + EPOCHS:
             yield f"version {version.number} names epochs after {root.epoch}, the root's"
         for (epoch, end), (other, _) in pairwise(version.extents.ends):

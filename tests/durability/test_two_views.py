@@ -11,6 +11,7 @@ import pytest
 from chance import seeds
 
 from mta import monoids
+from mta.core import view as view_module
 from mta.core.amortized_view import AmortizedView
 from mta.core.log import Log
 from mta.core.logarithmic_view import LogarithmicView
@@ -199,3 +200,21 @@ def test_an_interrupt_finds_all_of_a_push_done_or_none(pair: Pair) -> None:
         number += 1
     assert happened >= 3
     assert undone >= 20
+
+
+def test_a_checkpoint_after_an_interrupt_has_what_was_left_of_the_views(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for row in range(42):
+        heads = [max(0, row - 30), max(0, row - 7)]
+        with monkeypatch.context() as interrupted:
+            if row == 41:
+                interrupted.setattr(view_module, "finish", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+                with pytest.raises(KeyboardInterrupt):
+                    pair.push(heads)
+            else:
+                pair.push(heads)
+        pair.note(heads)
+    pair.checkpoint(42)
+    assert [view.end for view in pair.stored.hold.root.versions[-1].views] == [42, 42]
+    pair.restored().check()

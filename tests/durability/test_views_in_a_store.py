@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 
-from mta import monoids
+from mta import AmortizedMTA, LogMTA, ManifestMismatch, monoids
 from mta.core.amortized_view import AmortizedView
 from mta.core.log import Log
 from mta.core.logarithmic_view import LogarithmicView
 from mta.core.states import layout_of
 from mta.core.view import Added, Change, View, commit_all
+from mta.durability.attempts import AttemptHold
 from mta.durability.checkpoints import check_matches
+from mta.durability.coding import decode_root, encode_root
+from mta.durability.manifest import SavedView
 from mta.durability.operations import collect, verify
 from mta.durability.ownership import Ownership
 from mta.paging.stored import StoredPages
 from mta.stored_window import StoredWindow
+from mta.window import open_version
 from stores import CountingStore, Store, open_store, pages_of, parse_page_key
 
 #: a log's views keep this many elements
@@ -131,3 +136,27 @@ def test_pages_behind_the_older_head_are_dropped() -> None:
         again = Twins(store, (AmortizedView, AmortizedView), restore=True)
         assert [view.head for view in again.views] == [259, 258]
         assert again.totals() == [259 + 260, 258 + 259 + 260]
+
+
+@pytest.mark.parametrize("kind", [AmortizedMTA, LogMTA])
+@pytest.mark.parametrize(
+    "views", [[SavedView(3, 13, 3), SavedView(5, 13, 5)], [SavedView(3, 9, 3)], [SavedView(3, 3, None)]]
+)
+def test_one_window_is_not_restored_from_other_views(kind: Any, views: list[SavedView]) -> None:
+    """It would hold other elements than any of them. The writer is not fenced."""
+    with open_store("memory:") as store:
+        with kind(MONOID, store=store, name="w", page_size=2) as window:
+            window.extend(range(13))
+            window.evict(3)
+            window.checkpoint()
+        data, token = store.read_root("w") or (b"", b"")
+        root = decode_root("w", data)
+        version = replace(root.versions[-1], views=tuple(views))
+        store.swap_root("w", encode_root("w", replace(root, versions=(version,))), token)
+        before = store.read_root("w")
+        with pytest.raises(ManifestMismatch, match=r"version 1 of the window 'w' has the views \[3, "):
+            kind.restore(store, "w", MONOID)
+        assert store.read_root("w") == before
+        hold = AttemptHold(store, "v", 2, version, batch=1, run="r", lease=60)
+        with pytest.raises(ManifestMismatch, match="cannot be restored as one"):
+            open_version(kind, MONOID, None, hold, store=store, name="v", page_size=2, base=version, inline=0)
