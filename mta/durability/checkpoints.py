@@ -45,8 +45,6 @@ class Checkpoints:
         self._parts: set[Part] = set()
         self._next_part = 0
 
-    # -- out --------------------------------------------------------------------------------------------
-
     def commit(
         self,
         content: Content,
@@ -122,8 +120,6 @@ class Checkpoints:
         gone = self._parts - named
         self._parts &= named
         return sorted(part.key(self._name) for part in gone)
-
-    # -- in ---------------------------------------------------------------------------------------------
 
     def load(self, version: Version) -> list[Tail]:
         """The tails that a version names, to go on from; one round trip if they have parts, else none."""

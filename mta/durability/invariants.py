@@ -6,7 +6,7 @@ of a root, and `of_version` for each new version in it. `mta verify` reports the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from itertools import pairwise
 from operator import attrgetter, itemgetter
 
@@ -25,18 +25,16 @@ def check(name: str, root: Root, known: Collection[Version]) -> None:
     """
     violations = []
     base = max(known, key=attrgetter("number"), default=None)
-    new = _unknown(root, known)
-    for version in new.values():
-        violations += [f"version {version.number}: {each}" for each in of_version(version, base)]
-    if violations := violations or [*_descent(root, new), *_epochs(root, new)]:
+    old = set(map(id, known))
+    for version in root.retained:
+        if id(version) not in old:
+            violations += [f"version {version.number}: {each}" for each in of_version(version, base)]
+    if violations := violations or [*of_root(root, old)]:
         raise ManifestCorrupt(
             f"the next manifest of window {name!r} would be wrong, so it was not written: "
             f"{'; '.join(violations)}; this is a mistake of this library: restore the last checkpoint, and "
             "report it"
         )
-
-
-# -- one version ------------------------------------------------------------------------------------------
 
 
 def of_version(version: Version, base: Version | None = None) -> Iterator[str]:
@@ -95,33 +93,19 @@ def _tails(version: Version, base: Version | None) -> Iterator[str]:
             start, epoch, serial = part.stop, part.epoch, part.serial
 
 
-# -- versions together ------------------------------------------------------------------------------------
+def of_root(root: Root, old: Collection[int] = ()) -> Iterator[str]:
+    """The versions of a root go on from each other, and name nothing that another writer may delete.
 
-
-def of_root(root: Root) -> Iterator[str]:
-    """The versions of a root go on from each other, and name nothing that another writer may delete."""
-    new = _unknown(root, ())
-    yield from _descent(root, new)
-    yield from _epochs(root, new)
-
-
-def _unknown(root: Root, known: Collection[Version]) -> dict[int, Version]:
-    """The versions of a root that are not among the known ones, by identity. Linear in both.
-
-    Known versions were in a root that was checked already, with each other.
+    Versions with an `id` in `old` were in a root that was checked already, with each other.
     """
-    numbered: dict[int, list[Version]] = {}
-    for version in known:
-        numbered.setdefault(version.number, []).append(version)
-    return {
-        id(version): version for version in root.retained if version not in numbered.get(version.number, ())
-    }
+    yield from _descent(root, old)
+    yield from _epochs(root, old)
 
 
-def _descent(root: Root, new: Collection[int]) -> Iterator[str]:
+def _descent(root: Root, old: Collection[int]) -> Iterator[str]:
     """Each committed version goes on from the one before it: both know the pages of both by the same keys."""
     for older, newer in pairwise(root.versions):
-        if id(newer) not in new:
+        if id(newer) in old:
             continue
         if newer.number <= older.number:
             yield f"version {newer.number} follows version {older.number}"
@@ -142,7 +126,7 @@ def _descent(root: Root, new: Collection[int]) -> Iterator[str]:
         yield f"version {last} is there, and the next one would be {root.next_version}"
 
 
-def _epochs(root: Root, new: Mapping[int, Version]) -> Iterator[str]:
+def _epochs(root: Root, old: Collection[int]) -> Iterator[str]:
     """Epochs ascend, and are those of the root's writers: a writer may delete pages of its own epochs.
 
     Of attempts that share the root, a version names epochs of its own attempt, and of the version that all go
@@ -155,7 +139,9 @@ def _epochs(root: Root, new: Mapping[int, Version]) -> Iterator[str]:
         for epoch in _epochs_of(attempt.version) - common if attempt.version else ():
             if not attempt.has(epoch):
                 yield f"attempt {attempt.id} of epoch {attempt.epoch} names epoch {epoch} of another writer"
-    for version in new.values():
+    for version in root.retained:
+        if id(version) in old:
+            continue
         if _last_epoch(version) >= root.epoch + EPOCHS:
             yield f"version {version.number} names epochs after {root.epoch}, the root's"
         for (epoch, end), (other, _) in pairwise(version.extents.ends):

@@ -57,8 +57,6 @@ class Cache:
         self._heads.append(head)
         self._depth += head.depth
 
-    # -- reading ----------------------------------------------------------------------------------------
-
     def get(self, name: PageId) -> Page | None:
         """A page, if it is here; waits for it if it is on its way."""
         with self._lock:
@@ -105,8 +103,6 @@ class Cache:
             with suppress(StoreError, WindowError):  # a caller that needs a page reads it, and gets the error
                 arrival.pages = {} if self._closed else self._reader.read(names)
             arrival.over = True
-
-    # -- keeping ----------------------------------------------------------------------------------------
 
     def reserve(self, pages: int) -> None:
         """Makes room for pages that are needed at once."""
