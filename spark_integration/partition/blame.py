@@ -14,6 +14,7 @@ import mta
 import spark_integration
 from mta.errors import WindowError
 from spark_integration.aggregates.inputs import Input
+from spark_integration.aggregates.programs import Program
 from spark_integration.errors import DataError
 from spark_integration.partition.chunks import Chunk
 from spark_integration.partition.plain import shown
@@ -47,6 +48,16 @@ class Blame:
                 raise DataError(f"{rows}: {_message(error)}") from error
             row, cause = _culprit(work, start, stop, error)
             raise DataError(f"the row {self._row(chunk, row)}: {_message(cause)}") from cause
+
+    def values(self, chunk: Chunk, program: Program) -> Any:
+        """The elements of a chunk, as the program's windows see them."""
+
+        def values_of(start: int, stop: int) -> Any:
+            count = stop - start
+            columns = {index: each.slice(start, count) for index, each in chunk.columns.items()}
+            return program.values(columns, count)
+
+        return self.attempt(chunk, 0, chunk.rows, values_of)
 
     def _row(self, chunk: Chunk, row: int) -> str:
         shown = (f"{each.name}={_shown(chunk.value(each.index, row))}" for each in self._shown)

@@ -123,13 +123,6 @@ class _Task:
             chunk, 0, chunk.rows, lambda start, stop: Times(column.slice(start, stop - start), clock)
         )
 
-    def _values(self, chunk: Chunk, program: Program) -> Any:
-        def values_of(start: int, stop: int) -> Any:
-            count = stop - start
-            return program.values({i: each.slice(start, count) for i, each in chunk.columns.items()}, count)
-
-        return self._blame.attempt(chunk, 0, chunk.rows, values_of)
-
     def _slide(self, chunk: Chunk, changed: Array, times: Array | None, last: bool) -> dict[str, Any]:
         """A result for each row of a chunk; the last group stays open unless it is the last chunk."""
         starts = np.flatnonzero(changed)
@@ -137,7 +130,7 @@ class _Task:
         # where the group starts that stays open
         opened = chunk.rows if last or not len(starts) else int(starts[-1])
         pairs = zip(self._programs, self._policies, strict=True)
-        work = [_Work(program, policy, self._values(chunk, program), []) for program, policy in pairs]
+        work = [_Work(program, policy, self._blame.values(chunk, program), []) for program, policy in pairs]
         if going:
             self._advance(chunk, work, times, 0, going)
         if going < chunk.rows or last:

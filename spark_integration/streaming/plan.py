@@ -105,16 +105,6 @@ class Tools:
         parts = [rows.slice(start, CHUNK_ROWS) for start in range(0, rows.num_rows, CHUNK_ROWS)]
         return Chunk(parts, self.wanted)
 
-    def values(self, chunk: Chunk, program: Program) -> Any:
-        """The elements of a chunk, as the program's windows see them."""
-
-        def values_of(start: int, stop: int) -> Any:
-            count = stop - start
-            columns = {index: each.slice(start, count) for index, each in chunk.columns.items()}
-            return program.values(columns, count)
-
-        return self.blame.attempt(chunk, 0, chunk.rows, values_of)
-
 
 def _fields(program: Program) -> tuple[tuple[str, np.dtype[Any]], ...]:
     kinds = {"whole": np.dtype(np.int64), "real": np.dtype(np.float64)}

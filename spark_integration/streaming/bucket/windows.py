@@ -95,7 +95,7 @@ class RowWindows:
     def _slide_short(self, arrivals: Arrivals, seen: int, last: bool) -> Iterator[pa.RecordBatch]:
         tools, chunk = self._tools, self._tools.chunk(arrivals.batch)
         times = tools.order.times(arrivals.batch)
-        values = [tools.values(chunk, program) for program in tools.programs]
+        values = [tools.blame.values(chunk, program) for program in tools.programs]
         windows = self._windows.short(arrivals.digests, arrivals.lengths, times, values)
         keys = np.repeat(np.arange(len(arrivals.digests)), arrivals.lengths)
         for start, stop in windows.parts():
@@ -126,7 +126,7 @@ class RowWindows:
         tools = self._tools
         results: dict[str, Any] = {}
         for number, (program, group) in enumerate(zip(tools.programs, window.groups, strict=True)):
-            before, values = len(group), tools.values(chunk, program)
+            before, values = len(group), tools.blame.values(chunk, program)
 
             def slide(
                 start: int, stop: int, program: Any = program, group: Any = group, values: Any = values
