@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+# Ctrl-C while compiled modules are imported is lost, and numpy would import these when they are first used
+import numpy.random  # noqa: F401
+
 
 @contextmanager
 def terminable() -> Iterator[None]:
@@ -48,8 +51,10 @@ def interrupted_later() -> Iterator[None]:
 @contextmanager
 def undivided() -> Iterator[None]:
     """Ctrl-C and a polite kill come before it or after it, and none to a process that is forked in it."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
+        # raises after it has blocked them, if one came just before
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

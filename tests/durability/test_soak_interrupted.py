@@ -84,3 +84,28 @@ def test_children_end_with_a_parent_that_was_killed(soak: Soak) -> None:
     soak.process.kill()
     soak.process.wait(PATIENCE)
     soak.has_none()
+
+
+def test_a_soak_imports_no_compiled_module_while_it_runs(tmp_path: Path) -> None:
+    """Compiled modules lose an interrupt that comes while they are imported."""
+    script = """if True:
+        import sys
+        from importlib.machinery import ExtensionFileLoader
+        from mta.lab.soak import Soak, _Children
+
+        def compiled():
+            modules = sys.modules.items()
+            return {n for n, m in modules if isinstance(getattr(m, "__loader__", 0), ExtensionFileLoader)}
+
+        with _Children() as children:
+            soak = Soak(sys.argv[1], 100, 1, children)
+            before = compiled()
+            while not soak.figures.results:
+                soak._round()
+            for stream in soak.streams:
+                stream.expected(30)
+        print(sorted(compiled() - before))
+        """
+    url = f"rocksdb://{tmp_path}/db"
+    done = subprocess.run([sys.executable, "-c", script, url], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
