@@ -447,7 +447,8 @@ def commit_all(log: Log, added: Added, changes: Sequence[Change]) -> None:
     call makes these first (`finish`).
     """
     tails, times, entries, tail, youngest = added
-    before, heads, elements = log.tail, [change.view.head for change in changes], tails[0]
+    shift, before, elements = log.shift, log.tail, tails[0]
+    heads = [(view, view.head) for view, _, _ in changes]
     tail_times, tail_entries = elements.times, elements.entries
     # nothing is called from here on
     tail_times += times
@@ -456,12 +457,13 @@ def commit_all(log: Log, added: Added, changes: Sequence[Change]) -> None:
     log.unfinished = changes
     # and here it may be again
     finish(log)
-    if before >> log.shift != tail >> log.shift:
+    if before >> shift != tail >> shift:
         log.pages.settle(tail)
-    for (view, _, _), head in zip(changes, heads, strict=True):
-        if view.head >> log.shift != head >> log.shift:
-            view.follower.head_at(view.head >> log.shift)
-            log.drop_behind_views()
+    moved = [view for view, head in heads if view.head >> shift != head >> shift]
+    for view in moved:
+        view.follower.head_at(view.head >> shift)
+    if moved:
+        log.drop_behind_views()
 
 
 def finish(log: Log) -> None:
