@@ -16,29 +16,18 @@ from unittest import mock
 
 import msgpack
 import pyarrow as pa
-from simulated import Simulated
+from simulated import SCHEMA, Simulated
 from streams import NUMBER, START
 
 from mta import monoids
 from stores import Store, open_store
 
-SCHEMA = pa.schema(
-    [
-        (NUMBER, pa.int64()),
-        ("k", pa.int64()),
-        ("o", pa.timestamp("us", "UTC")),
-        ("x", pa.float64()),
-        ("i", pa.int64()),
-        ("s", pa.string()),
-    ]
-)
 AGGREGATES = {
     "total": monoids.Sum("i"),
     "peak": monoids.Max("x"),
     "n": monoids.Count(),
     "first": monoids.First("s"),
 }
-END = (START + 36_000) * 1000
 
 #: Of each stream how it is called, the sizes that are changed for it, and how many micro-batches were saved.
 STREAMS: dict[str, tuple[dict[str, Any], dict[str, int], int]] = {

@@ -10,7 +10,7 @@ from unittest import mock
 import pandas as pd
 import pyarrow as pa
 from rolled import schema_of
-from streams import NUMBER, Row
+from streams import NUMBER, START, Row
 
 from spark_integration.call.planning import make_plan, with_results
 from spark_integration.partition.plain import values_of
@@ -22,6 +22,19 @@ from spark_integration.streaming.query import stream_plan
 from spark_integration.streaming.schema import RowSchema, arrow_schema
 from spark_integration.streaming.storage import TaskAttempt
 from stores import Store
+
+#: Rows whose keys are numbers, and a watermark after all of them.
+SCHEMA = pa.schema(
+    [
+        (NUMBER, pa.int64()),
+        ("k", pa.int64()),
+        ("o", pa.timestamp("us", "UTC")),
+        ("x", pa.float64()),
+        ("i", pa.int64()),
+        ("s", pa.string()),
+    ]
+)
+END = (START + 36_000) * 1000
 
 #: What Spark calls a query.
 QUERY = "a6ff5ad3-1f95-4be5-b5ef-0d0f9f0e4a11"

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from chance import seeds
-from simulated import Simulated
+from simulated import END, SCHEMA, Simulated
 from stream_reference import assert_as_wanted, wanted_with_watermark, watermarks
 from streams import AGGREGATES, NUMBER, START, opened, seconds_of
-from test_streaming_buckets import SCHEMA, check_stored, make_files, small
+from test_streaming_buckets import check_stored, make_files, small
 
 from mta import monoids
 from mta.durability.operations import collect
@@ -32,7 +32,6 @@ HOW: dict[str, Any] = {
     "aggregates": {name: AGGREGATES[name] for name in ("sum_x", "last_s", "count")},
     "page_size": 8,
 }
-END = (START + 36_000) * 1000
 
 
 class Calls(Store):

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from chance import seeds
 from rolled import roll
-from simulated import Simulated
+from simulated import END, SCHEMA, Simulated
 from stream_reference import (
     assert_as_wanted,
     same,
@@ -33,17 +33,6 @@ from mta.keyed import long, segments, table, windows
 from spark_integration.streaming import backlog
 from stores import Store, open_store
 
-SCHEMA = pa.schema(
-    [
-        (NUMBER, pa.int64()),
-        ("k", pa.int64()),
-        ("o", pa.timestamp("us", "UTC")),
-        ("x", pa.float64()),
-        ("i", pa.int64()),
-        ("s", pa.string()),
-    ]
-)
-END = (START + 36_000) * 1000
 NAMES = ["sum_x", "max_x", "min_i", "first_s", "last_s", "count", "sum_i"]
 
 

@@ -14,11 +14,10 @@ import pyarrow as pa
 import pytest
 import xxhash
 from damaged import hostile
-from simulated import QUERY, Simulated, StateOfSpark
+from simulated import END, QUERY, SCHEMA, Simulated, StateOfSpark
 from stream_reference import watermarks
 from streams import opened
-from test_streaming_attempts import END, HOW, files_of
-from test_streaming_buckets import SCHEMA
+from test_streaming_attempts import HOW, files_of
 
 from mta.durability.manifest import DOCUMENTS
 from mta.encoding.untrusted import Malformed

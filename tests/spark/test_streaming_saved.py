@@ -8,7 +8,8 @@ from typing import Any
 
 import msgpack
 import pytest
-from saved_streams import END, STREAMS, play, stream_of
+from saved_streams import STREAMS, play, stream_of
+from simulated import END
 
 from spark_integration.streaming.backlog import WaitingRows
 from spark_integration.streaming.packing import QUERY_KEY
