@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import compiled_modules
 import numpy as np
 import psutil
 import pytest
@@ -98,6 +99,40 @@ def test_ctrl_c_on_a_terminal_while_spark_starts(seconds: int, tmp_path: Path) -
     out, errors = demo.communicate(timeout=300)
     assert (errors, demo.returncode) == ("mta: interrupted\n", 130), out
     assert_nothing_left(tmp_path)
+
+
+@pytest.mark.long
+def test_spark_imports_no_compiled_module_while_the_demo_runs(tmp_path: Path) -> None:
+    script = """if True:
+        import sys
+        from pathlib import Path
+        from compiled_modules import compiled_modules
+        from pyspark import java_gateway
+        from mta.lab.demo import run as demo
+
+        launch, measured, before = java_gateway.launch_gateway, demo._measured, set()
+
+        def launched(*arguments):
+            found = launch(*arguments)
+            before.update(compiled_modules())
+            return found
+
+        def watched(*arguments):
+            found = measured(*arguments)
+            print("then", sorted(compiled_modules() - before), len(before) > 0)
+            return found
+
+        java_gateway.launch_gateway, demo._measured = launched, watched
+        demo.run(10_000, None, 512, Path(sys.argv[1]))
+        """
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "out.png")],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PYTHONPATH": str(Path(compiled_modules.__file__).parent)},
+    )
+    assert "then [] True" in done.stdout.splitlines()
 
 
 def test_without_java(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import compiled_modules
 import psutil
 import pytest
 
@@ -87,25 +88,25 @@ def test_children_end_with_a_parent_that_was_killed(soak: Soak) -> None:
 
 
 def test_a_soak_imports_no_compiled_module_while_it_runs(tmp_path: Path) -> None:
-    """Compiled modules lose an interrupt that comes while they are imported."""
     script = """if True:
         import sys
-        from importlib.machinery import ExtensionFileLoader
+        from compiled_modules import compiled_modules
         from mta.lab.soak import Soak, _Children
-
-        def compiled():
-            modules = sys.modules.items()
-            return {n for n, m in modules if isinstance(getattr(m, "__loader__", 0), ExtensionFileLoader)}
 
         with _Children() as children:
             soak = Soak(sys.argv[1], 100, 1, children)
-            before = compiled()
+            before = compiled_modules()
             while not soak.figures.results:
                 soak._round()
             for stream in soak.streams:
                 stream.expected(30)
-        print(sorted(compiled() - before))
+        print(sorted(compiled_modules() - before))
         """
-    url = f"rocksdb://{tmp_path}/db"
-    done = subprocess.run([sys.executable, "-c", script, url], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script, f"rocksdb://{tmp_path}/db"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PYTHONPATH": str(Path(compiled_modules.__file__).parent)},
+    )
     assert done.stdout == "[]\n"

@@ -52,8 +52,11 @@ def session(directory: Path, log: IO[bytes], memory: int) -> Iterator[Running]:
     conf = SparkConf().setAll(list(_settings(directory, memory).items()))
     gateway: Any = None
     try:
-        # in a session of its own, Ctrl-C reaches only the driver, which then stops the others
         with interrupted_later():
+            # Ctrl-C while compiled modules are imported is lost; Spark would import these when first called
+            import pandas  # noqa: F401
+
+            # in a session of its own, Ctrl-C reaches only the driver, which then stops the others
             gateway = launch_gateway(  # type: ignore[no-untyped-call]
                 conf, {"stdout": log, "stderr": log, "start_new_session": True}
             )
