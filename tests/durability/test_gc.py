@@ -239,7 +239,7 @@ def test_a_damaged_manifest_is_told_and_its_pages_are_spared(any_store: Store, n
         window.checkpoint()
     found = any_store.read_root(name)
     assert found is not None
-    any_store.swap_root(name, found[0][:-1] + b"?", found[1])
+    any_store.swap_root(name, found[0][:-1] + bytes([found[0][-1] ^ 1]), found[1])
     before = held(any_store, name)
     (told,) = [each for each in collect(any_store, grace=0) if each.name == name]
     assert told.problem
