@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from mta.inputs import as_array
 from mta.kinds import Array, Time
 from mta.monoids.base import ColumnarMonoid, Monoid, column_of
 from mta.monoids.columns import row_by_row
+from mta.monoids.fields import as_monoid
+from mta.monoids.over import Over
 from mta.monoids.ufuncs import quiet
 from mta.options import is_number, is_whole, whole_number
 from mta.paging.bounds import Bounds
@@ -27,8 +30,18 @@ COLUMN_PAGE, OBJECT_PAGE = 1 << 14, 1 << 10
 MOST_BOUNDED = 1 << 24
 
 
-def check_parts(monoid: object, policy: object, store: object) -> None:
-    """The parts of a new window. Raises TypeError, or ValueError if the policy cannot read the monoid."""
+def check_parts(monoid: Any, policy: object, store: object) -> Monoid:
+    """The parts of a new window. Raises TypeError, or ValueError if the policy cannot read the monoid.
+
+    Returns the monoid: `Fields` for a mapping.
+    """
+    if isinstance(monoid, Mapping):
+        monoid = as_monoid(monoid)
+    if isinstance(monoid, Over):
+        raise TypeError(
+            f"{monoid!r} is a field with a frame of its own: write Fields(name={monoid!r}), or give the "
+            "frame as the policy"
+        )
     if not isinstance(monoid, Monoid):
         raise TypeError(f"the first argument is a monoid such as monoids.Max(), got {monoid!r}")
     if policy is not None and not isinstance(policy, Policy):
@@ -37,15 +50,30 @@ def check_parts(monoid: object, policy: object, store: object) -> None:
         policy.check(monoid)
     if store is not None and not isinstance(store, Store):
         raise TypeError(f"store is what stores.open_store(url) returns, got {store!r}")
+    return monoid
 
 
-def check_restored(monoid: object, policy: object, store: object, version: object) -> None:
-    """The arguments of `restore`. Raises the same errors as `check_parts`."""
-    check_parts(monoid, policy, store)
+def check_keep(keep: Any, policy: Policy | None) -> None:
+    """How much longer than its frames a window keeps elements. Raises TypeError or ValueError."""
+    if not is_number(keep):
+        raise TypeError(f"keep is a number in the unit of the window's times or None, got {keep!r}")
+    if not 0 <= keep <= MAX_TIME:
+        raise ValueError(f"keep is finite and not negative, got {keep!r}")
+    if policy is not None and policy.limits().predicates:
+        raise ValueError(
+            f"keep={keep!r} is for questions about moments in the past, which {policy!r} cannot answer: "
+            "leave keep out, or use a policy of time and count"
+        )
+
+
+def check_restored(monoid: object, policy: object, store: object, version: object) -> Monoid:
+    """The arguments of `restore`, as `check_parts`."""
+    monoid = check_parts(monoid, policy, store)
     if store is None:
         raise TypeError("restore takes the window's store, what stores.open_store(url) returns, got None")
     if version is not None and not is_whole(version):
         raise TypeError(f"version is the whole number of a checkpoint or None for the last, got {version!r}")
+    return monoid
 
 
 def check_page_size(monoid: Monoid, page_size: object) -> int:
@@ -190,6 +218,12 @@ def check_batch_times(times: Any, count: int) -> Array:
             "the row before it; insert elements in the order of their times"
         )
     return column
+
+
+def check_moments(moments: Any) -> Array:
+    """Moments at which results are asked for, as a column. Raises the errors of `check_batch_times`."""
+    count = len(moments) if hasattr(moments, "__len__") else 0
+    return check_batch_times(moments, count)
 
 
 def check_times(times: Any, count: int) -> Array:

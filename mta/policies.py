@@ -7,111 +7,34 @@ evicts each element that `a` or `b` evicts. `Limits` is the common form of all p
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from mta.core.limits import Limits, OfRest, Predicate
+from mta.frames.limits import Limits, OfRest, Predicate
+from mta.frames.policies import CountWindow, Policy, TimeWindow, Union
 from mta.functions import described
 from mta.kinds import State
 from mta.monoids.base import ColumnarMonoid, Monoid
 from mta.monoids.fields import Fields
 from mta.monoids.runs import LongestIncreasingRun
-from mta.options import check_name, whole_number
+from mta.options import check_name
 from mta.owned import guarded
 
-
-class Policy(ABC):
-    """A rule that evicts elements. Policies are values: they can be compared, shared, and united with |."""
-
-    @abstractmethod
-    def limits(self) -> Limits:
-        """The policy in the form that all windows understand."""
-
-    @abstractmethod
-    def fingerprint(self) -> str:
-        """A text that a checkpoint stores. `restore` refuses a policy with another one."""
-
-    def check(self, monoid: Monoid) -> None:  # noqa: B027  most policies read no state
-        """Raises ValueError if the policy cannot read the states of the monoid."""
-
-    def __or__(self, other: Policy) -> Policy:
-        if not isinstance(other, Policy):
-            raise TypeError(f"a policy can be united with a policy only, got {other!r}")
-        return Union(self, other)
-
-    def __repr__(self) -> str:
-        return self.fingerprint()
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Policy) or self.fingerprint() != other.fingerprint():
-            return False
-        mine, others = self.limits().predicates, other.limits().predicates
-        return all(each in others for each in mine) and all(each in mine for each in others)
-
-    def __hash__(self) -> int:
-        return hash(self.fingerprint())
-
-
-class CountWindow(Policy):
-    """Keeps the last `n` elements. To find the elements to evict costs no combine.
-
-    Raises TypeError unless `n` is a whole number, and ValueError if it is below 1.
-
-    >>> from mta import AmortizedMTA, monoids, policies
-    >>> window = AmortizedMTA(monoids.Max(), policies.CountWindow(2))
-    >>> [window.push(value) for value in (3, 1, 2)]
-    [3, 3, 2]
-    """
-
-    def __init__(self, n: int) -> None:
-        self.n = whole_number(n, "CountWindow takes a whole number of elements")
-        if self.n < 1:
-            raise ValueError(f"CountWindow must keep at least 1 element, got {n}")
-
-    def limits(self) -> Limits:
-        return Limits(count=self.n)
-
-    def fingerprint(self) -> str:
-        return f"CountWindow({self.n})"
-
-
-class TimeWindow(Policy):
-    """Keeps times in (youngest - d, youngest], or in [youngest - d, youngest] with closed="both".
-
-    `d` is a number in the unit of the window's times. To find the elements to evict costs O(log n)
-    comparisons and no combine.
-
-    Raises TypeError if `d` is no number. Raises ValueError for another `closed`, and if `d` is below 0, or 0
-    without closed="both".
-
-    >>> from mta import AmortizedMTA, monoids, policies
-    >>> window = AmortizedMTA(monoids.Sum(), policies.TimeWindow(60) | policies.CountWindow(100))
-    >>> [window.push(1, time=time) for time in (0, 30, 60, 61)]
-    [1, 2, 2, 3]
-    """
-
-    def __init__(self, d: float, closed: Literal["right", "both"] = "right") -> None:
-        if closed not in ("right", "both"):
-            raise ValueError(f'TimeWindow(closed=...) is "right" or "both", got {closed!r}')
-        number = isinstance(d, (int, float)) or hasattr(d, "__index__") or hasattr(d, "dtype")
-        if isinstance(d, bool) or not number or getattr(getattr(d, "dtype", None), "kind", "i") not in "iuf":
-            raise TypeError(f"TimeWindow takes a number in the unit of the window's times, got {d!r}")
-        if not (d > 0 or (d == 0 and closed == "both")):
-            raise ValueError(f"TimeWindow must be longer than 0, got {d!r}")
-        self.d: float = int(d.__index__()) if hasattr(d, "__index__") else float(d)
-        if isinstance(self.d, float) and self.d.is_integer():
-            self.d = int(self.d)
-        self.closed = closed
-
-    def limits(self) -> Limits:
-        return Limits(open_span=self.d) if self.closed == "right" else Limits(closed_span=self.d)
-
-    def fingerprint(self) -> str:
-        return f"TimeWindow({self.d}, closed={self.closed!r})"
+__all__ = [
+    "CountWindow",
+    "Limits",
+    "OfRest",
+    "OlderThanLongestRun",
+    "OlderThanMaximum",
+    "Policy",
+    "SumWindow",
+    "TimeWindow",
+    "Union",
+    "While",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,40 +120,6 @@ class While(Policy):
 
     def fingerprint(self) -> str:
         return self._text
-
-
-class Union(Policy):
-    """Evicts each element that one of two policies evicts. `a | b` makes it.
-
-    >>> from mta import policies
-    >>> policies.CountWindow(5) | policies.CountWindow(3) == policies.CountWindow(3)
-    True
-    """
-
-    def __init__(self, first: Policy, second: Policy) -> None:
-        self.first, self.second = first, second
-
-    def limits(self) -> Limits:
-        return self.first.limits() | self.second.limits()
-
-    def check(self, monoid: Monoid) -> None:
-        self.first.check(monoid)
-        self.second.check(monoid)
-
-    def fingerprint(self) -> str:
-        """The same text for all unions that have the same limits."""
-        limits = self.limits()
-        texts = [] if limits.count is None else [CountWindow(limits.count).fingerprint()]
-        if limits.open_span is not None:
-            texts.append(TimeWindow(limits.open_span).fingerprint())
-        if limits.closed_span is not None:
-            texts.append(TimeWindow(limits.closed_span, closed="both").fingerprint())
-        others = (part for part in self._parts() if not isinstance(part, (CountWindow, TimeWindow)))
-        return " | ".join(texts + sorted({part.fingerprint() for part in others}))
-
-    def _parts(self) -> list[Policy]:
-        both = (self.first, self.second)
-        return [part for one in both for part in (one._parts() if isinstance(one, Union) else [one])]
 
 
 class _FieldPolicy(Policy):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from mta.core.framed import Keeper
 from mta.core.log import Log
 from mta.core.view import Batch, View, finish
 from mta.durability.attempts import AttemptHold
@@ -13,6 +14,7 @@ from mta.durability.checkpoints import INLINE, Checkpoints, Content, fingerprint
 from mta.durability.manifest import SavedView, Version
 from mta.durability.ownership import Ownership
 from mta.encoding.packing import pack
+from mta.kinds import Time
 from mta.monoids.base import Monoid
 from mta.paging.stored import StoredPages
 from mta.policies import Policy
@@ -30,7 +32,7 @@ class StoredWindow:
         store: Store,
         name: str,
         log: Log,
-        views: Sequence[View],
+        views: Sequence[View | Keeper],
         pages: StoredPages,
         hold: Ownership | AttemptHold,
         inline: int = INLINE,
@@ -52,7 +54,7 @@ class StoredWindow:
         )
         return Content(views, log.tail, log.youngest, log.tails)
 
-    def checkpoint(self, offset: Any, monoid: Monoid, policy: Policy | None) -> int:
+    def checkpoint(self, offset: Any, monoid: Monoid, policy: Policy | None, keep: Time | None = None) -> int:
         """Commits a version with the caller's offset; returns its number.
 
         Writes the pages and the entries of tails since the last checkpoint. Raises Fenced if another writer
@@ -62,7 +64,7 @@ class StoredWindow:
         self.pages.check_deletions()
         self.pages.flush(self._log.tail)
         version = self.checkpoints.commit(
-            *(self._content(), packed, monoid.fingerprint(), fingerprint(policy)),
+            *(self._content(), packed, monoid.fingerprint(), fingerprint(policy, keep)),
             check=lambda version: self.pages.check_present(version.keys(self._name)),
         )
         self.offset, self.version = packed, version.number

@@ -8,21 +8,33 @@ nothing changes, and then has the view commit the changes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, NoReturn, Self, TypeVar
 from uuid import uuid4
 
 from mta.admission import Admission
-from mta.checks import check_count, check_kept, check_page_size, check_parts, check_restored, check_time
+from mta.checks import (
+    check_count,
+    check_keep,
+    check_kept,
+    check_moments,
+    check_page_size,
+    check_parts,
+    check_restored,
+    check_time,
+)
 from mta.core.amortized_view import AmortizedView
 from mta.core.batch import slide, slide_in_parts
 from mta.core.enforcement import first_kept_after, first_kept_now, rule_of
-from mta.core.limits import Limits
+from mta.core.framed import Frame, FramedLog, frames_of
 from mta.core.log import Log
 from mta.core.logarithmic_view import LogarithmicView
+from mta.core.parts import part_of
 from mta.core.states import NOTHING, layout_of
 from mta.core.view import Sums, View
 from mta.durability.attempts import AttemptHold
-from mta.durability.checkpoints import INLINE, check_alone, check_matches
+from mta.durability.checkpoints import INLINE, check_matches, check_views
 from mta.durability.manifest import Root, Version
 from mta.durability.ownership import Ownership
 from mta.encoding.packing import unpack
@@ -47,7 +59,8 @@ class MonoidTreeAggregator(TakesTurns, ABC):
     entries are there under `name`, and O(page_size · log n) entries are in the process. At most `buffered`
     entries wait to be written. `cached` entries are read ahead, and more once `refill_below` of them are
     left. None is the fast default; 0 turns the buffer, or reading ahead, off. The last `retain` checkpoints
-    stay readable. `lease` is in seconds; docs/durability.md describes it.
+    stay readable. `keep` says how much longer than its frames a window keeps elements, for `at` and
+    `range_query` of the past. `lease` is in seconds; docs/durability.md describes it.
 
     Raises TypeError and ValueError for arguments that cannot be, and WindowExists, at the first page or
     checkpoint that is written, if another window has the name. Opens nothing until then.
@@ -66,23 +79,29 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         buffered: int | None = None,
         cached: int | None = None,
         refill_below: int | None = None,
+        keep: float | None = None,
     ) -> None:
-        check_parts(monoid, policy, store)
+        monoid = check_parts(monoid, policy, store)
+        if keep is not None:
+            check_keep(keep, policy)
         bounds = check_kept(retain, lease, buffered, cached, refill_below)
         name, size = f"window-{uuid4().hex}" if name is None else name, check_page_size(monoid, page_size)
         hold = None if store is None else Ownership(store, name, size, retain=retain, lease=lease)
-        self._begin(monoid, policy, store, name, size, hold, bounds)
+        frames = frames_of(monoid, policy)
+        self._begin(monoid, policy, frames, store, name, size, hold, bounds, keep=keep)
 
     def _begin(
         self,
         monoid: Monoid,
         policy: Policy | None,
+        frames: Sequence[Frame],
         store: Store | None,
         name: str,
         page_size: int,
         hold: Ownership | AttemptHold | None,
         bounds: Bounds = AS_IS,
         inline: int = INLINE,
+        keep: Time | None = None,
     ) -> None:
         """An empty window, whose pages are in a store if there is a writer's hold.
 
@@ -90,19 +109,49 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         """
         self._monoid, self._policy = monoid, policy
         self._store, self._name, self._page_size = store, name, page_size
-        limits = self._limits = Limits() if policy is None else policy.limits()
-        self._rule = rule_of(limits)
+        self._keep = keep
         self._lower = lower_of(monoid)
         layout, pages = layout_of(monoid), None
         if store is not None and hold is not None:
             pages = StoredPages(store, name, layout, hold, page_size.bit_length() - 1, bounds)
         self._log = Log(layout, pages or LocalPages(), page_size)
-        self._view = self._view_kind(monoid)(self._log, singles=bool(limits.predicates))
-        self._admission = Admission(self._log, asked_for_times=bool(limits.spans()), stored=hold is not None)
+        self._frame, limits = frames[0], frames[0].limits
+        self._limits = limits
+        self._framed: FramedLog | None = None
+        self._view: Any
+        if len(frames) == 1 and frames[0].plain and keep is None:
+            self._rule = rule_of(limits)
+            self._view = self._view_kind(monoid)(self._log, singles=bool(limits.predicates))
+            views = [self._view]
+        else:
+            framed = FramedLog(self._log, [(frame, self._view_of(frame)) for frame in frames], keep)
+            self._view = self._framed = framed
+            self._lower, self._push = None, framed.push  # type: ignore[method-assign,assignment]
+            views = framed.views
+        timed = sum(map(attrgetter("timed"), frames)) > 0
+        self._admission = Admission(self._log, asked_for_times=timed, stored=hold is not None)
         self._stored: StoredWindow | None = None
         if store is not None and hold is not None and pages is not None:
-            self._stored = StoredWindow(store, name, self._log, [self._view], pages, hold, inline)
+            self._stored = StoredWindow(store, name, self._log, views, pages, hold, inline)
             self._stays_in_this_process()
+
+    def _view_of(self, frame: Frame) -> View:
+        """The view of the fields that have a frame."""
+        names = [name for name in frame.least if name is not None]
+        layout = part_of(self._log.layout, names) if names else self._log.layout
+        return self._view_kind(layout.monoid)(self._log, layout=layout)
+
+    @property
+    def _frames(self) -> FramedLog:
+        """The window as one of frames, for questions about moments. Raises ValueError under a predicate."""
+        if self._framed is not None:
+            return self._framed
+        if self._limits.predicates:
+            raise ValueError(
+                f"the policy {self._policy!r} evicts by aggregates, one element after the other, so there is "
+                "no window as of a moment: ask under a policy of time and count"
+            )
+        return FramedLog(self._log, [(self._frame, self._view)])
 
     @staticmethod
     @abstractmethod
@@ -149,6 +198,8 @@ class MonoidTreeAggregator(TakesTurns, ABC):
     @property
     def youngest(self) -> Any:
         """The time of the youngest element, or None."""
+        if self._framed is not None:
+            return self._framed.youngest
         return self._log.youngest if len(self._view) else None
 
     def query(self) -> Any:
@@ -175,10 +226,21 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         t0, t1 = check_time(t0), check_time(t1)
         if t0 > t1:
             raise ValueError(f"range_query goes from the older to the younger time, got {t0} and {t1}")
-        view, log = self._view, self._view.log
-        start = log.first_position(view.head, t0, "left")
+        log, first = self._log, self._view.head if self._framed is None else self._framed.first
+        start = log.first_position(first, t0, "left")
         stop = log.first_position(start, t1, "right")
         return self.monoid.lower(log.fold(start, stop) if start < stop else self.monoid.identity)
+
+    @in_turn
+    def at(self, moment: float) -> Any:
+        """The result as of a moment, without an element, in O(log n); evicts nothing.
+
+        As of a moment there are the elements with times up to the moment, and the frames are at the moment.
+        So an idle window is asked by the present time. A moment before the youngest element is answered as
+        long as no element is gone that the window had then; `keep=` keeps elements longer. Raises ValueError
+        otherwise, and under a predicate.
+        """
+        return self._frames.at(check_time(moment))
 
     @property
     def offset(self) -> Any:
@@ -256,8 +318,14 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         `values` is an array, or what the monoid takes for many elements, and `times` never decrease. Raises
         what `insert` raises, and names the row.
         """
-        view, layout = self._view, self._view.layout
+        view, layout = self._view, self._log.layout
         batch = self._admission.batch(values, times)
+        if self._framed is not None:
+            if len(batch):
+                self._framed.extend(batch)
+            else:
+                self._framed.enforce()
+            return
         if not len(batch):
             view.move(first_kept_now(view, self._limits))
             return
@@ -275,17 +343,27 @@ class MonoidTreeAggregator(TakesTurns, ABC):
             view.add_batch(front, sums, batch)
 
     @in_turn
-    def slide(self, values: Any, times: Any = None) -> Any:
+    def slide(self, values: Any, times: Any = None, *, at: Any = None) -> Any:
         """`push` for a whole batch, all or nothing: one result a row, as an array.
+
+        With `at`, one result for each of these moments instead, which never go backwards: the window as of
+        the moment, as `at` gives it, with the batch in it.
 
         For `Fields` the results are a mapping of arrays. Whole-array operations do the work, except under a
         predicate that does not take columns, which costs a push a row. Raises what `insert` raises, and names
         the row.
         """
-        view = self._view
+        view, layout = self._view, self._log.layout
+        if at is not None:
+            frames, moments = self._frames, check_moments(at)
+            return frames.slide_at(self._admission.batch(values, times), moments)
         batch = self._admission.batch(values, times)
         if not len(batch):
-            return view.layout.lower(view.layout.lift(batch.elements))
+            return layout.lower(layout.lift(batch.elements))
+        if self._framed is not None:
+            if self._stored is not None and len(self) >= len(batch):
+                self._stored.write_early(batch)
+            return self._framed.slide(batch)
         with view.log.taking_back():
             if self._limits.predicates:
                 fork = view.fork()
@@ -321,14 +399,18 @@ class MonoidTreeAggregator(TakesTurns, ABC):
     def evict_until(self, t: float) -> int:
         """Evicts all elements with time <= t, in O(log n); returns how many."""
         t, view = check_time(t), self._view
+        if self._framed is not None:
+            return self._framed.evict_until(t)
         if not len(view) or view.oldest > t:
             return 0
-        return view.move(view.log.first_position(view.head, t, "right"))
+        return int(view.move(view.log.first_position(view.head, t, "right")))
 
     @in_turn
     def enforce(self) -> int:
         """Evicts the elements that the policy does not keep; returns how many."""
-        return self._view.move(first_kept_now(self._view, self._limits))
+        if self._framed is not None:
+            return self._framed.enforce()
+        return int(self._view.move(first_kept_now(self._view, self._limits)))
 
     # -- life -------------------------------------------------------------------------------------------
 
@@ -344,7 +426,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
             raise WindowError(
                 f"the window {self.name!r} has no store to make a checkpoint in; give it store=..."
             )
-        return self._stored.checkpoint(offset, self.monoid, self.policy)
+        return self._stored.checkpoint(offset, self.monoid, self.policy, self._keep)
 
     @classmethod
     def restore(
@@ -361,23 +443,27 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         buffered: int | None = None,
         cached: int | None = None,
         refill_below: int | None = None,
+        keep: float | None = None,
     ) -> Self:
         """Opens the window as its last checkpoint, or a retained `version`, left it. Fences its older writer.
 
-        `monoid`, `policy` and `page_size` must be those of the checkpoint: ManifestMismatch otherwise. Raises
-        WindowNotFound if the store has no such window or version, and ManifestCorrupt if its root is damaged.
+        `monoid`, `policy`, `keep` and `page_size` must be those of the checkpoint: ManifestMismatch
+        otherwise. Raises WindowNotFound if the store has no such window or version, and ManifestCorrupt if
+        its root is damaged.
         Reads the root and the tails in at most three round trips; pages are read when they are needed.
         """
-        check_restored(monoid, policy, store, version)
-        bounds = check_kept(retain, lease, buffered, cached, refill_below)
+        monoid = check_restored(monoid, policy, store, version)
+        if keep is not None:
+            check_keep(keep, policy)
+        bounds, frames = check_kept(retain, lease, buffered, cached, refill_below), frames_of(monoid, policy)
 
         def check(root: Root) -> None:
-            check_matches(name, monoid, policy, page_size, root)
-            check_alone(name, root.version(version))
+            check_matches(name, monoid, policy, page_size, root, keep)
+            check_views(name, root.version(version), frames, keep)
 
         hold = Ownership.find(store, name, version, check, retain=retain, lease=lease)
         window = cls.__new__(cls)
-        window._begin(monoid, policy, store, name, hold.page_size, hold, bounds)
+        window._begin(monoid, policy, frames, store, name, hold.page_size, hold, bounds, keep=keep)
         window._resume(hold.take_over())
         return window
 
@@ -484,9 +570,10 @@ def open_version(
     The caller keeps the version, and not the store's root. `inline` bytes of each tail may stand in a
     version: a window smaller than a page, whose rows fit there, never touches the store.
     """
-    check_alone(name, base)
+    frames = frames_of(monoid, policy)
+    check_views(name, base, frames)
     window = kind.__new__(kind)
-    window._begin(monoid, policy, store, name, page_size, hold, inline=inline)
+    window._begin(monoid, policy, frames, store, name, page_size, hold, inline=inline)
     if base is not None:
         window._resume(base)
     return window

@@ -22,30 +22,35 @@ ROOMS = {
     "stores.testing": Room("the contract of a store, as a test class", "stores"),
     "base": Room("kinds of values, errors, users' functions", "", BASE),
     "numbers": Room("sums of whole numbers in two words", "base"),
-    "monoids": Room("what is aggregated", "base numbers"),
     "times": Room("the arithmetic of times and spans", "base"),
+    "frames": Room("which elements a window holds, by count and time", "base times"),
+    "monoids": Room("what is aggregated", "base frames numbers"),
     "encoding": Room("values in columns and as bytes", "base monoids numbers", "mta.encoding mta.inputs"),
-    "core": Room("the paper: no stores, no threads", "base encoding monoids numbers times"),
+    "core": Room("the paper: no stores, no threads", "base encoding frames monoids numbers times"),
     "monoids.laws": Room("the laws of monoids, as tests", "base core encoding monoids"),
-    "policies": Room("which elements a window holds", "base core monoids"),
+    "policies": Room("which elements a window holds", "base frames monoids"),
     "paging": Room("pages in stores: buffer, cache, reaper", "base core encoding monoids stores"),
     "durability": Room(
         "manifests, writers, checkpoints, verify, gc", "base core encoding monoids paging policies stores"
     ),
     "window": Room(
-        "the windows that users hold", "base core durability encoding monoids paging policies stores", WINDOW
+        "the windows that users hold",
+        "base core durability encoding monoids paging policies stores",
+        WINDOW,
     ),
-    "baselines": Room("DABA and the other algorithms", "base core encoding monoids policies times window"),
+    "baselines": Room(
+        "DABA and the other algorithms", "base core encoding frames monoids policies times window"
+    ),
     "slicing": Room(
         "late tuples, sessions, many queries", "base baselines core encoding monoids stores window"
     ),
     "keyed": Room(
         "many keys: short windows in columns, segments, long windows",
-        "base core durability encoding monoids policies stores times window",
+        "base core durability encoding frames monoids policies stores times window",
     ),
     "spark_integration": Room(
         "rolling: batch jobs and streams",
-        "base baselines core durability encoding keyed monoids numbers policies stores window",
+        "base baselines core durability encoding frames keyed monoids numbers policies stores window",
     ),
     "cli": Room(
         "the mta command, the operator's commands",

@@ -8,12 +8,14 @@ from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 from mta.checks import MAX_TIME, Clock, check_batch_times, check_evicted, check_time
-from mta.core.limits import Limits
+from mta.core.framed import check_one_window
 from mta.core.states import result_array
 from mta.errors import EmptyWindowError, OutOfOrderError
+from mta.frames.limits import Limits
 from mta.inputs import batch_rows, lift_of, lower_of, row_of
 from mta.kinds import UNKNOWN, Result, Results, State, Time, Value
 from mta.monoids.base import Monoid
+from mta.monoids.fields import as_monoid
 from mta.policies import Policy
 
 
@@ -53,12 +55,14 @@ class Baseline(ABC):
     )
 
     def __init__(self, monoid: Monoid, policy: Policy | None = None) -> None:
+        monoid = as_monoid(monoid)
         if not isinstance(monoid, Monoid):
             raise TypeError(f"{type(self).__name__} takes a Monoid, got {monoid!r}")
         if policy is not None and not isinstance(policy, Policy):
             raise TypeError(f"{type(self).__name__} takes a Policy or None as its policy, got {policy!r}")
         if policy is not None:
             policy.check(monoid)
+        check_one_window(type(self).__name__, monoid, policy)
         self._monoid, self._policy = monoid, policy
         # Plain attributes are faster: an insertion reads all of them. None is a method that changes nothing.
         self._combine = monoid.combine

@@ -66,7 +66,7 @@ class AmortizedView(View):
     def flip(self) -> None:
         """Makes the Result Pair anew: R0 is the aggregate of all, R1 of nothing."""
         if self.head < self.end:
-            self._become(self._at(Stack(self.log, self.end), self.head))
+            self._become(self._at(Stack(self.log, self.end, self.layout), self.head))
 
     def _read_r0(self) -> None:
         """Reads R0 off the head's page, where a batch or a restore has moved the head."""
@@ -90,7 +90,7 @@ class AmortizedView(View):
         if self.r0 is UNKNOWN:
             self._read_r0()
         elif self.r0 is NOTHING:  # R1 is the whole window, and would go on to grow
-            stack = Stack(self.log, self.end)
+            stack = Stack(self.log, self.end, self.layout)
             # nothing is called from here on
             self.r0, self.r1, self.stack = self.r1, NOTHING, stack
         return self.layout.join(self.r1, state)
@@ -170,7 +170,7 @@ class AmortizedView(View):
     def _at(self, stack: Stack, head: int) -> Front:
         """The front at a position, by a stack that seeks it."""
         layout = self.layout
-        page = stack.seek(head)
+        page = stack.seek(head, self.end)
         self.follower.head_at(head >> self.log.shift)
         r1 = self.r1 if stack.boundary == self.stack.boundary else NOTHING
         if head > self.head + NEAR:
@@ -190,7 +190,7 @@ class AmortizedView(View):
     def after(self, outcome: Outcome) -> tuple[Front, Sums]:
         head, stack, r1 = outcome.head, outcome.walker, outcome.r1
         if stack is None:
-            r0, stack = NOTHING, Stack(self.log, head)
+            r0, stack = NOTHING, Stack(self.log, head, self.layout)
         else:
             r0 = self.r0 if stack.head_page is None else UNKNOWN
         front = Front(head, outcome.oldest, r0, UNKNOWN, [], 0, stack, r1, head)

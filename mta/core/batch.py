@@ -13,13 +13,13 @@ from typing import Any, TypeAlias
 
 from mta.core.folds import take, window_folds
 from mta.core.heads import Heads, KnownHeads, LimitHeads, RestHeads
-from mta.core.limits import Limits, OfRest
 from mta.core.log import Piece
 from mta.core.page import Pyramid
 from mta.core.predicates import NotInColumns, RowStarts
 from mta.core.stack import HeadPage
 from mta.core.states import NOTHING, ColumnLayout, Lowered, Run, join_results, result_array
 from mta.core.view import Batch, Outcome, View
+from mta.frames.limits import Limits, OfRest
 from mta.inputs import lift_of
 from mta.kinds import State
 
@@ -119,7 +119,7 @@ def _slide_on_demand(view: View, batch: Batch, heads: Heads, states: Run) -> Out
     totals = []
     for row in range(count):
         head = heads.enter(view.log, head, row) if row < seeing else firsts[row - seeing]
-        total = view.log.fold_nodes(head, base) if head < base else NOTHING
+        total = view.log.fold_nodes(head, base, layout) if head < base else NOTHING
         for node in nodes.cover(max(head - base, 0), row + 1):
             total = layout.join(total, node)
         totals.append(total)
@@ -187,7 +187,7 @@ class _Walk:
             return page
         head = self._heads.enter(self._view.log, self.head, row)
         boundary = self.stack.boundary
-        page = self.stack.seek(head)
+        page = self.stack.seek(head, self._view.end)
         self._view.follower.head_at(head >> self._view.log.shift)
         if self.stack.boundary != boundary:
             self._between = NOTHING

@@ -11,10 +11,10 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from mta.core.limits import Limits, Predicate
 from mta.core.log import count_first
 from mta.core.states import NOTHING, Run
 from mta.core.view import NEAR, Batch, View
+from mta.frames.limits import Limits, Predicate
 from mta.kinds import UNKNOWN, State, Time
 from mta.monoids.base import Array
 from mta.times.cuts import Side, before, cut

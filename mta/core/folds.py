@@ -56,6 +56,45 @@ def short_folds(layout: Layout, states: Run, firsts: list[int], start: int) -> R
     return layout.gather(folds)
 
 
+def range_folds(layout: Layout, states: Run, firsts: Array, ends: Array) -> Run:
+    """For each window, the fold of entries `first` to `end`; neither ever decreases, and none is empty."""
+    if (ends - firsts).mean() < SHORT_WINDOW:
+        return _short_range_folds(layout, states, firsts.tolist(), ends.tolist())
+    parts, row = [], 0
+    while row < len(firsts):
+        # two stacks, as above: suffixes up to the end of the window, prefixes behind it
+        first, flip = int(firsts[row]), int(ends[row])
+        stop = row + int(firsts[row:].searchsorted(flip, "left"))
+        same = row + int(ends[row:stop].searchsorted(flip, "right"))
+        suffixes = layout.suffixes(layout.cut(states, first, flip))
+        suffixes = take(layout, suffixes, firsts[row:stop] - first)
+        parts.append(layout.cut(suffixes, 0, same - row))
+        if stop > same:
+            prefixes = layout.prefixes(layout.cut(states, flip, int(ends[stop - 1])))
+            older = layout.cut(suffixes, same - row, stop - row)
+            parts.append(layout.combine(older, take(layout, prefixes, ends[same:stop] - 1, flip)))
+        row = stop
+    return layout.concat(parts)
+
+
+def _short_range_folds(layout: Layout, states: Run, firsts: list[int], ends: list[int]) -> Run:
+    items, combine = layout.state_list(states), layout.monoid.combine
+    oldest = flip = young = firsts[0]
+    front: list[Any] = []
+    back = NOTHING
+    folds = []
+    for first, end in zip(firsts, ends, strict=True):
+        if first >= flip:
+            front, flip, young, back = _suffixes_reversed(combine, items[first:end]), end, end, NOTHING
+        elif first > oldest:
+            del front[oldest - first :]
+        for item in items[young:end]:
+            back = item if back is NOTHING else combine(back, item)
+        oldest, young = first, end
+        folds.append(front[-1] if back is NOTHING else combine(front[-1], back))
+    return layout.gather(folds)
+
+
 def _suffixes_reversed(combine: Any, items: list[Any]) -> list[Any]:
     out: list[Any] = []
     for item in reversed(items):

@@ -11,12 +11,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from mta.core.limits import Limits, OfRest
 from mta.core.log import Log
 from mta.core.predicates import Read, answers
 from mta.core.stack import HeadPage
 from mta.core.states import NOTHING, ColumnLayout, Run
 from mta.core.view import View
+from mta.frames.limits import Limits, OfRest
 from mta.kinds import State, Time
 from mta.monoids.base import Array
 from mta.monoids.ufuncs import quiet

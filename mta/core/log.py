@@ -196,11 +196,11 @@ class Log:
         if not self.trial:
             self.pages.take_back(self.tail)
 
-    def fork(self) -> Log:
-        """A log to go on with while this one stays as it is. It has no views yet."""
+    def fork(self, tails: list[Tail] | None = None) -> Log:
+        """A log to go on with while this one stays as it is, with these tails if given. It has no views."""
         twin = Log(self.layout, self.pages, self.page_size)
         twin.trial = True
-        twin.tails = [tail.fork() for tail in self.tails]
+        twin.tails = [tail.fork() for tail in self.tails] if tails is None else tails
         twin.tail, twin.youngest = self.tail, self.youngest
         return twin
 
@@ -274,23 +274,27 @@ class Log:
         full = [name for name in names if not self.is_tail(*name)]
         return dict(zip(full, self.pages.fetch(full), strict=True)) if full else {}
 
-    def fold(self, start: int, stop: int) -> Any:
-        """The aggregate of positions start to stop, or NOTHING, over whole runs of entries."""
-        layout = self.layout
+    def fold(self, start: int, stop: int, layout: Layout | None = None) -> Any:
+        """The aggregate of positions start to stop, or NOTHING, over whole runs of entries.
+
+        In a layout of some fields, their states alone.
+        """
+        layout = layout or self.layout
         total = NOTHING
         for part in self.read(self.cover(start, stop)):
             total = layout.join(total, layout.fold(part.states(layout)))
         return total
 
-    def fold_nodes(self, start: int, stop: int) -> Any:
+    def fold_nodes(self, start: int, stop: int, layout: Layout | None = None) -> Any:
         """The aggregate of positions start to stop, or NOTHING, over O(log2 n) nodes of the binary trees."""
-        layout, mask = self.layout, self.page_size - 1
+        layout, mask = layout or self.layout, self.page_size - 1
         pieces = self.cover(start, stop)
         pages = self._pages_of(pieces)
         total = NOTHING
         for piece in pieces:
             at = piece.start & mask
-            for state in self._pyramid(pages, piece).cover(at, at + piece.stop - piece.start):
+            nodes = self._pyramid(pages, piece).cover(at, at + piece.stop - piece.start)
+            for state in map(layout.narrow, nodes) if layout.is_part else nodes:
                 total = layout.join(total, state)
         return total
 

@@ -25,7 +25,7 @@ from typing import Any
 from mta.core.log import Log, Piece
 from mta.core.page import Follower
 from mta.core.stack import Stack
-from mta.core.states import NOTHING
+from mta.core.states import NOTHING, Layout
 from mta.core.view import NEAR, Batch, Front, Outcome, Sums, View
 from mta.kinds import UNKNOWN, Row, State, Time
 
@@ -40,8 +40,15 @@ class LogarithmicView(View):
 
     few, more = 30, 40
 
-    def __init__(self, log: Log, *, singles: bool = False, follower: Follower | None = None) -> None:
-        super().__init__(log, singles=singles, follower=follower)
+    def __init__(
+        self,
+        log: Log,
+        *,
+        singles: bool = False,
+        follower: Follower | None = None,
+        layout: Layout | None = None,
+    ) -> None:
+        super().__init__(log, singles=singles, follower=follower, layout=layout)
         #: a head, an end, and the aggregate of all elements but the oldest of the window between them
         self._rest: tuple[int, int, Any] = (0, 0, NOTHING)
 
@@ -57,7 +64,7 @@ class LogarithmicView(View):
         """The aggregate from a position on, or NOTHING."""
         if head == self.head and self.known_total is not UNKNOWN:
             return self.known_total
-        return self.log.fold_nodes(head, self.end)
+        return self.log.fold_nodes(head, self.end, self.layout)
 
     def cheap_sums(self, front: Front, state: State) -> Sums:
         if self.layout.monoid.grows:
@@ -75,7 +82,7 @@ class LogarithmicView(View):
         """The aggregate of all elements but the oldest, and of the state."""
         head, end, rest = self._rest
         if head != self.head or end != self.end:
-            rest = self.log.fold_nodes(self.head + 1, self.end)
+            rest = self.log.fold_nodes(self.head + 1, self.end, self.layout)
             if not self.layout.monoid.grows:
                 self._rest = (self.head, self.end, rest)
         return self.layout.join(rest, state)
@@ -86,7 +93,7 @@ class LogarithmicView(View):
     def rest(self, k: int, coming: State, state: State) -> Any:
         if k == 1:
             return coming
-        return self.layout.join(self.log.fold_nodes(self.head + k, self.end), state)
+        return self.layout.join(self.log.fold_nodes(self.head + k, self.end, self.layout), state)
 
     def rests_ready(self) -> int:
         return min(8, len(self) - 1)
@@ -166,15 +173,15 @@ class LogarithmicView(View):
         """The stack of the batch before, as long as the head has not reached its boundary."""
         stack = self.stack
         if stack.boundary <= self.head:
-            return Stack(self.log, self.end), NOTHING
+            return Stack(self.log, self.end, self.layout), NOTHING
         r1 = self.r1
         if r1 is UNKNOWN:
-            r1 = self.log.fold_nodes(stack.boundary, self.end)
+            r1 = self.log.fold_nodes(stack.boundary, self.end, self.layout)
         return stack.copy(), r1
 
     def after(self, outcome: Outcome) -> tuple[Front, Sums]:
         kept = UNKNOWN if self.layout.monoid.grows else outcome.total
         head, stack, r1 = outcome.head, outcome.walker, outcome.r1
         if stack is None:
-            stack, r1 = Stack(self.log, head), UNKNOWN
+            stack, r1 = Stack(self.log, head, self.layout), UNKNOWN
         return Front(head, outcome.oldest, NOTHING, UNKNOWN, [], 0, stack, r1, head), Sums(r1, kept)

@@ -49,7 +49,9 @@ class Page:
         return Page(self.tier, apart(self.times), layout.apart(self.run))
 
     def states(self, layout: Layout) -> Run:
-        return layout.lift(self.run) if self.tier == 0 else self.run
+        if self.tier == 0:
+            return layout.lift(self.run)
+        return layout.picked(self.run) if layout.is_part else self.run
 
     def pyramid(self, layout: Layout) -> Pyramid:
         """The levels of the subtree inside the page, made when they are first asked for."""

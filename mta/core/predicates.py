@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mta.core.limits import Predicate
 from mta.core.log import Piece
 from mta.core.states import NOTHING, ColumnLayout, Run
 from mta.core.view import View
+from mta.frames.limits import Predicate
 from mta.monoids.base import Array, Columns, joined
 from mta.monoids.ufuncs import quiet
 from mta.numbers.wide import is_large, subtractable

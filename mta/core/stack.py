@@ -81,8 +81,8 @@ class HeadPage:
 
 
 class Stack:
-    def __init__(self, log: Log, boundary: int) -> None:
-        self._log = log
+    def __init__(self, log: Log, boundary: int, layout: Layout) -> None:
+        self._log, self._layout = log, layout
         self.boundary = boundary
         self.head_page: HeadPage | None = None
         #: of tier 1 and up
@@ -93,19 +93,19 @@ class Stack:
     def copy(self, log: Log | None = None) -> Stack:
         """A stack to walk while this one stays as it is: frames and head pages are never changed in place."""
         twin = Stack.__new__(Stack)
-        twin._log, twin.boundary, twin.head_page = log or self._log, self.boundary, self.head_page
+        twin._log, twin._layout = log or self._log, self._layout
+        twin.boundary, twin.head_page = self.boundary, self.head_page
         twin._frames, twin._right = self._frames, self._right
         return twin
 
-    def seek(self, head: int) -> HeadPage:
-        """The elements from `head` on. Moves the boundary to the tail if the head has reached the boundary.
+    def seek(self, head: int, end: int) -> HeadPage:
+        """The elements from `head` on. Moves the boundary to `end` if the head has reached the boundary.
 
         Changes nothing if a page cannot be read.
         """
-        log = self._log
         if head >= self.boundary:
-            moved = Stack(log, log.tail)
-            found = moved.seek(head)
+            moved = Stack(self._log, end, self._layout)
+            found = moved.seek(head, end)
             self.boundary, self._frames, self._right = moved.boundary, moved._frames, moved._right
         elif self.head_page is not None and self.head_page.start <= head < self.head_page.stop:
             return self.head_page
@@ -116,7 +116,7 @@ class Stack:
 
     def _enter(self, head: int) -> HeadPage:
         """Makes the frames above the page that holds `head`, and reads that page."""
-        log, layout, shift = self._log, self._log.layout, self._log.shift
+        log, layout, shift = self._log, self._layout, self._log.shift
         pieces, kept = self._spine(head)
         top = len(pieces) - 1
         closed = kept is None  # the top piece ends at the boundary
@@ -157,7 +157,7 @@ class Stack:
 
     def _right_of(self, tier: int) -> list[Any]:
         """The aggregates right of the last full page of each tier up to `tier`; local when just flipped."""
-        log, layout, right = self._log, self._log.layout, list(self._right)
+        log, layout, right = self._log, self._layout, list(self._right)
         while len(right) <= tier:
             below = len(right) - 1
             stop = self.boundary >> log.shift * below

@@ -41,8 +41,19 @@ class Lowered(NamedTuple):
 class Layout(ABC):
     """Works on runs of one monoid's elements and states."""
 
+    #: whether it is the layout of some of the fields of a log (`mta.core.parts`), which picks their states
+    is_part = False
+
     def __init__(self, monoid: Monoid) -> None:
         self.monoid = monoid
+
+    def picked(self, states: Run) -> Run:
+        """The states of this monoid in a run of the log's states."""
+        return states
+
+    def narrow(self, state: State) -> Any:
+        """The state of this monoid in one of the log's states."""
+        return state
 
     # -- runs -------------------------------------------------------------------------------------------
 

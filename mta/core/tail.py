@@ -63,6 +63,12 @@ class Tail:
         self._pyramid = None
         return twin
 
+    def to_read(self) -> Tail:
+        """The same tail, without the nodes, which would grow for this tail and not for others."""
+        twin = self.followed(column_of([]), None)
+        twin._pyramid = None
+        return twin
+
     def page(self) -> Page:
         """All entries, as a page that is not full."""
         self._pack()

@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import repeat
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 from weakref import ref
 
 from mta.core.log import Log, Piece
@@ -137,15 +137,23 @@ class View(ABC):
     few: int
     more: int
 
-    def __init__(self, log: Log, *, singles: bool = False, follower: Follower | None = None) -> None:
+    def __init__(
+        self,
+        log: Log,
+        *,
+        singles: bool = False,
+        follower: Follower | None = None,
+        layout: Layout | None = None,
+    ) -> None:
         self.log = log
-        self.layout = log.layout
+        #: the log's, or that of some of its fields
+        self.layout = layout or log.layout
         self.mask = log.mask
         #: reads pages ahead of this view's head
         self.follower = log.pages.follow() if follower is None else follower
         #: whether states of the oldest elements are kept ready, for a policy that asks for them
         self.singles = singles
-        self.combine: Callable[[Any, Any], Any] = log.layout.monoid.combine
+        self.combine: Callable[[Any, Any], Any] = self.layout.monoid.combine
         self.head = 0
         self.end = 0
         #: the time of the oldest element
@@ -158,7 +166,7 @@ class View(ABC):
         #: boundary to the end; R0 may be UNKNOWN
         self.r0: State = NOTHING
         self.r1: State = NOTHING
-        self.stack = Stack(log, 0)
+        self.stack = Stack(log, 0, self.layout)
         #: the position from which the head has walked: it came there by a leap, or in a batch
         self.walked_from = 0
         #: the aggregate of the whole window, or UNKNOWN
@@ -203,7 +211,7 @@ class View(ABC):
 
     def nothing_from(self, head: int) -> Front:
         """The front of a view without elements, whose next element has position `head`."""
-        return Front(head, None, NOTHING, UNKNOWN, [], 0, Stack(self.log, head), NOTHING, head)
+        return Front(head, None, NOTHING, UNKNOWN, [], 0, Stack(self.log, head, self.layout), NOTHING, head)
 
     def alone(self, head: int, time: Time, states: Run) -> tuple[Front, Sums]:
         """A view of some new states only: its front, at position `head`, and its sums."""
@@ -213,7 +221,7 @@ class View(ABC):
         # the oldest element is in no sum that grows
         first, count = layout.at(states, 0), layout.length(states)
         rest = layout.fold(layout.cut(states, 1, count)) if count > 1 else NOTHING
-        front = front._replace(r0=first, first=first, stack=Stack(self.log, head + 1))
+        front = front._replace(r0=first, first=first, stack=Stack(self.log, head + 1, self.layout))
         return front, Sums(rest, layout.join(first, rest))
 
     @abstractmethod
@@ -353,7 +361,7 @@ class View(ABC):
         """A front without elements and its sums, for a coming element that is the only one then."""
         front = front._replace(oldest=time, first=state)
         if self.singles:  # as in `alone`
-            front = front._replace(r0=state, stack=Stack(self.log, self.end + 1))
+            front = front._replace(r0=state, stack=Stack(self.log, self.end + 1, self.layout))
             sums = sums._replace(r1=NOTHING)
         return front, sums
 
@@ -388,7 +396,7 @@ class View(ABC):
         A fork has a log of its own. The page source hears of the pages that the fork fills, but not that they
         count, nor that pages are behind its head: this view says so, if it becomes the fork.
         """
-        twin = type(self)(self.log.fork(), singles=self.singles, follower=self.follower)
+        twin = type(self)(self.log.fork(), singles=self.singles, follower=self.follower, layout=self.layout)
         twin.head, twin.oldest, twin.r0, twin.first = self.head, self.oldest, self.r0, self.first
         twin.steps, twin.stack = list(self.steps), self.stack.copy(twin.log)
         twin.end, twin.walked_from = self.end, self.walked_from
@@ -427,17 +435,29 @@ class View(ABC):
     def resume(self, head: int, end: int, oldest: Any) -> None:
         """Makes an empty view what a version says; its log is resumed already."""
         self.head, self.end, self.oldest = head, end, oldest
-        self.stack, self.walked_from = Stack(self.log, end), head
+        self.stack, self.walked_from = Stack(self.log, end, self.layout), head
         self.r0 = UNKNOWN if head < end else NOTHING
         self.follower.head_at(head >> self.log.shift)
+
+
+class Changed(Protocol):
+    """What a commit asks of one of several views."""
+
+    head: int
+
+    @property
+    def follower(self) -> Follower: ...
+
+    def apply(self, front: Front, sums: Sums, end: int) -> None: ...
 
 
 class Change(NamedTuple):
     """What a call makes of one of several views."""
 
-    view: View
+    view: Changed
     front: Front
     sums: Sums
+    end: int
 
 
 def commit_all(log: Log, added: Added, changes: Sequence[Change]) -> None:
@@ -448,7 +468,7 @@ def commit_all(log: Log, added: Added, changes: Sequence[Change]) -> None:
     """
     tails, times, entries, tail, youngest = added
     shift, before, elements = log.shift, log.tail, tails[0]
-    heads = [(view, view.head) for view, _, _ in changes]
+    heads = [(view, view.head) for view, _, _, _ in changes]
     tail_times, tail_entries = elements.times, elements.entries
     # nothing is called from here on
     tail_times += times
@@ -468,6 +488,6 @@ def commit_all(log: Log, added: Added, changes: Sequence[Change]) -> None:
 
 def finish(log: Log) -> None:
     """Makes the changes of views that an interrupted commit has left."""
-    for view, front, sums in log.unfinished:
-        view.apply(front, sums, log.tail)
+    for view, front, sums, end in log.unfinished:
+        view.apply(front, sums, end)
     log.unfinished = ()

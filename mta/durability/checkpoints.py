@@ -8,16 +8,18 @@ the elements since the last one, and not by the sizes of the window and of its p
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
+from mta.core.framed import Frame
 from mta.core.states import Layout
 from mta.core.tail import Tail
 from mta.durability.manifest import MOST_PARTS, Part, Root, SavedTail, SavedView, Version
 from mta.durability.tails import encode_tail, load_tails
 from mta.durability.writer import Writer
 from mta.errors import ManifestMismatch
+from mta.kinds import Time
 from mta.monoids.base import Monoid
 from mta.policies import Policy
 from stores import Store, StoreChanged
@@ -133,17 +135,23 @@ class Checkpoints:
         return tails
 
 
-def fingerprint(policy: Policy | None) -> str:
-    return "None" if policy is None else policy.fingerprint()
+def fingerprint(policy: Policy | None, keep: Time | None = None) -> str:
+    text = "None" if policy is None else policy.fingerprint()
+    return text if keep is None else f"{text} with keep={keep!r}"
 
 
 def check_matches(
-    name: str, monoid: Monoid, policy: Policy | None, page_size: int | None, root: Root
+    name: str,
+    monoid: Monoid,
+    policy: Policy | None,
+    page_size: int | None,
+    root: Root,
+    keep: Time | None = None,
 ) -> None:
     """Raises ManifestMismatch if a window is to be restored with another monoid, policy or page size."""
     for what, then, now in (
         ("monoid", root.monoid, monoid.fingerprint()),
-        ("policy", root.policy, fingerprint(policy)),
+        ("policy", root.policy, fingerprint(policy, keep)),
         ("page size", root.page_size, root.page_size if page_size is None else page_size),
     ):
         if then != now:
@@ -158,11 +166,18 @@ def check_matches(
             )
 
 
-def check_alone(name: str, version: Version | None) -> None:
-    """Raises ManifestMismatch unless a version is of one window, which goes up to its tail."""
-    if version is not None and (len(version.views) != 1 or version.views[0].end != version.tail):
-        views = ", ".join(f"[{view.head}, {view.end})" for view in version.views)
+def check_views(
+    name: str, version: Version | None, frames: Sequence[Frame], keep: Time | None = None
+) -> None:
+    """Raises ManifestMismatch unless a version has the views of a window with some frames."""
+    if version is None:
+        return
+    views, fits = version.views, len(version.views) == len(frames) + (keep is not None)
+    for view, frame in zip(views, frames):  # noqa: B905  there may be one view more
+        fits = fits and (frame.lags or view.end == version.tail)
+    if not fits:
+        shown = ", ".join(f"[{view.head}, {view.end})" for view in views)
         raise ManifestMismatch(
-            f"version {version.number} of the window {name!r} has the views {views} of {version.tail} "
-            "elements, and not one window up to the last element: it cannot be restored as one"
+            f"version {version.number} of the window {name!r} has the views {shown} of {version.tail} "
+            f"elements, and not those of a window with {len(frames)} frame(s): it cannot be restored as one"
         )

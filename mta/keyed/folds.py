@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from mta.core.folds import short_folds, window_folds
-from mta.core.limits import Limits
 from mta.core.states import ColumnLayout, Layout, Run
+from mta.frames.limits import Limits
 from mta.monoids.base import Array, Columns
 from mta.monoids.columns import alike
 from mta.times.cuts import Side, boundaries, comparable_column, cuts

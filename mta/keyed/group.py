@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from mta.core.limits import Limits
 from mta.core.states import layout_of
+from mta.frames.limits import Limits
 from mta.keyed.block import Shape
 from mta.keyed.folds import first_rows, folds
 from mta.monoids.base import Array, Monoid

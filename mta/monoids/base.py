@@ -5,9 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from mta.kinds import Array, Columns, Packed, Result, Results, Row, State, Value
 from mta.monoids.columns import alike, column_of, joined, number, numeric_column, scan
+from mta.monoids.over import Over, frame_of
 from mta.numbers.wide import as_objects, is_wide, plain_list
 from mta.owned import own
 
@@ -103,6 +105,21 @@ class Monoid(ABC):
     def fingerprint(self) -> str:
         """A text that a checkpoint stores: equal texts mean that states of both monoids may be mixed."""
         return f"{type(self).__name__}({', '.join(map(repr, self.fields))})"
+
+    def over(self, frame: Any = None, *, rows: int | None = None, min_count: int | None = None) -> Over:
+        """The monoid over a frame of its own, for `Fields`.
+
+        `frame` is a duration d, which stands for `TimeWindow(d)`, or a TimeWindow, a CountWindow, or a union
+        of such. `rows=n` stands for `CountWindow(n)`; with a duration too, both limits hold. Fewer than
+        `min_count` elements give None. Raises TypeError or ValueError for anything else, and for predicates.
+
+        >>> from mta import AmortizedMTA, monoids
+        >>> features = monoids.Fields(last=monoids.Sum().over(10), all=monoids.Sum().over(60))
+        >>> window = AmortizedMTA(features)
+        >>> [window.push(1, time=time)["last"] for time in (0, 5, 12)], window.query()["all"]
+        ([1, 2, 2], 3)
+        """
+        return Over(self, frame_of(frame, rows, min_count))
 
     def __repr__(self) -> str:
         return self.fingerprint()

@@ -5,14 +5,35 @@ from __future__ import annotations
 from collections import UserDict
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
+from typing import Any
 
+from mta.frames.policies import Policy
 from mta.kinds import Array, Columns, Packed, Result, Results, Row, State, Value
 from mta.monoids.base import LOST, ColumnarMonoid, Monoid, all_required
+from mta.monoids.over import Over
 from mta.monoids.ufuncs import Count
 from mta.monoids.values import unwrapped
 from mta.owned import own
 
 _UNREAD: State = object()
+
+
+def _bare(field: Any) -> Any:
+    """The monoid of a field, without its frame."""
+    return field.monoid if isinstance(field, Over) else field
+
+
+def as_monoid(value: Any) -> Any:
+    """A mapping of names to monoids as `Fields`, and anything else as it is.
+
+    Raises TypeError for names that are no texts.
+    """
+    if not isinstance(value, Mapping):
+        return value
+    for name in value:
+        if not isinstance(name, str):
+            raise TypeError(f"a mapping of aggregates has texts for names, got {name!r}")
+    return Fields(**value)
 
 
 class Fields(Monoid):
@@ -35,16 +56,17 @@ class Fields(Monoid):
     [4.0, 5.5]
     """
 
-    def __new__(cls, /, **monoids: Monoid) -> Fields:
+    def __new__(cls, /, **monoids: Monoid | Over) -> Fields:
         # Unpickling calls this without monoids, with the right class.
-        columnar = bool(monoids) and all(isinstance(monoid, ColumnarMonoid) for monoid in monoids.values())
+        columnar = bool(monoids) and all(isinstance(_bare(each), ColumnarMonoid) for each in monoids.values())
         return super().__new__(ColumnFields if cls is Fields and columnar else cls)
 
-    def __init__(self, /, **monoids: Monoid) -> None:
-        if not monoids:
+    def __init__(self, /, **fields: Monoid | Over) -> None:
+        if not fields:
             raise TypeError(
                 "Fields takes at least one monoid by name, as in Fields(peak=Max('temp')), got none"
             )
+        monoids = {name: _bare(each) for name, each in fields.items()}
         for name, monoid in monoids.items():
             if isinstance(monoid, Fields):
                 raise TypeError(
@@ -52,7 +74,11 @@ class Fields(Monoid):
                 )
             if not isinstance(monoid, Monoid):
                 raise TypeError(f"Fields({name}=...) takes a monoid, such as Max(), got {monoid!r}")
-        self.monoids: Mapping[str, Monoid] = dict(monoids)
+        self.monoids: Mapping[str, Monoid] = monoids
+        #: the frames of the fields that have their own
+        self.frames: Mapping[str, Policy] = {
+            name: each.frame for name, each in fields.items() if isinstance(each, Over)
+        }
         readers = {name: monoid for name, monoid in monoids.items() if not isinstance(monoid, Count)}
         unnamed = [name for name, monoid in readers.items() if not monoid.fields]
         if unnamed and len(unnamed) < len(readers):
@@ -77,16 +103,16 @@ class Fields(Monoid):
         return inputs[0] if len(inputs) == 1 else inputs
 
     def check_row(self, row: Row) -> Row:
-        self.row(self._element(row))
+        self.row(self.element(row))
         return row
 
     def lift(self, value: Value) -> State:
         return {name: monoid.lift(value) for name, monoid in self.monoids.items()}
 
     def lift_row(self, row: Row) -> State:
-        return self.lift(self._element(row))
+        return self.lift(self.element(row))
 
-    def _element(self, row: Row) -> Value:
+    def element(self, row: Row) -> Value:
         """The element that has this row."""
         if not self.fields:
             return row
@@ -109,8 +135,11 @@ class Fields(Monoid):
         return {name: monoid.unpack(packed[name]) for name, monoid in self.monoids.items()}
 
     def fingerprint(self) -> str:
-        parts = (f"{name}={monoid.fingerprint()}" for name, monoid in self.monoids.items())
-        return f"Fields({', '.join(parts)})"
+        return f"Fields({', '.join(map(self._text_of, self.monoids))})"
+
+    def _text_of(self, name: str) -> str:
+        over = f".over({self.frames[name].fingerprint()})" if name in self.frames else ""
+        return f"{name}={self.monoids[name].fingerprint()}{over}"
 
 
 class _Shaped(UserDict[str, State]):
@@ -133,8 +162,8 @@ class ColumnFields(Fields, ColumnarMonoid):
 
     monoids: Mapping[str, ColumnarMonoid]
 
-    def __init__(self, /, **monoids: Monoid) -> None:
-        Fields.__init__(self, **monoids)
+    def __init__(self, /, **fields: Monoid | Over) -> None:
+        Fields.__init__(self, **fields)
         self.arity = len(self.fields) or self._plain_arity()
         self._counts_only = all(isinstance(monoid, Count) for monoid in self.monoids.values())
         self.width = sum(monoid.width for monoid in self.monoids.values())
@@ -142,7 +171,7 @@ class ColumnFields(Fields, ColumnarMonoid):
         parts = []
         for name, monoid in self.monoids.items():
             start, stop = stop, stop + monoid.width
-            parts.append((name, monoid, slice(start, stop), self._inputs_of(monoid)))
+            parts.append((name, monoid, slice(start, stop), self.inputs_of(monoid)))
         #: of each field: name, monoid, slice of the columns of a state, indices of the inputs
         self._parts = tuple(parts)
         #: of each field: name, its lift_row, and a function that picks its inputs of a row
@@ -251,8 +280,14 @@ class ColumnFields(Fields, ColumnarMonoid):
             )
         return next(iter(arities.values()), 1)
 
-    def _inputs_of(self, monoid: ColumnarMonoid) -> tuple[int, ...]:
-        if isinstance(monoid, Count):
+    def columns_of_fields(self, names: Sequence[str]) -> tuple[int, ...]:
+        """The indices of the columns of a state that belong to some fields, in the order of these."""
+        parts = {name: part for name, _, part, _ in self._parts}
+        return tuple(index for name in names for index in range(parts[name].start, parts[name].stop))
+
+    def inputs_of(self, monoid: ColumnarMonoid) -> tuple[int, ...]:
+        """The indices of the inputs of an element that a field's monoid reads, or some of the fields."""
+        if not monoid.fields and (self.fields or monoid.arity != self.arity or isinstance(monoid, Count)):
             return (0,)
         return tuple(map(self.fields.index, monoid.fields)) if self.fields else tuple(range(self.arity))
 

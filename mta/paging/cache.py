@@ -115,7 +115,10 @@ class Cache:
                 self._keep(name, page)
 
     def _is_near(self, name: PageId) -> bool:
-        return any(head.comes_to(*name) for head in self._heads)
+        for head in self._heads:  # noqa: SIM110  an interrupt that ends a generator is lost
+            if head.comes_to(*name):
+                return True
+        return False
 
     def _keep(self, name: PageId, page: Page) -> None:
         if name[1] < self._first.get(name[0], 0):

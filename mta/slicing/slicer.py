@@ -11,6 +11,7 @@ from uuid import uuid4
 import numpy as np
 
 from mta.checks import MAX_TIME, check_kept, check_parts, check_time, check_times
+from mta.core.framed import check_one_window
 from mta.core.states import layout_of
 from mta.encoding.packing import check_text, pack, pack_entries
 from mta.encoding.untrusted import Malformed, printable
@@ -111,7 +112,8 @@ class Slicer(TakesTurns):
         retain: int = 2,
         lease: float | None = None,
     ) -> None:
-        check_parts(monoid, None, None)
+        monoid = check_parts(monoid, None, None)
+        check_one_window("a slicer", monoid)
         if name is not None and (not isinstance(name, str) or not name):
             raise TypeError(f"the name of a slicer is a str that is not empty, got {name!r}")
         check_local(local)
@@ -479,7 +481,8 @@ class Slicer(TakesTurns):
         Raises WindowNotFound, ManifestMismatch for another monoid or other queries, and ManifestCorrupt for a
         damaged checkpoint.
         """
-        check_parts(monoid, None, store)
+        monoid = check_parts(monoid, None, store)
+        check_one_window("a slicer", monoid)
         check_local(local)
         given = checked_queries(queries or {})
         options: Any = {"version": version, "retain": retain, "lease": lease}
@@ -532,7 +535,8 @@ class Slicer(TakesTurns):
         Raises ManifestMismatch for another monoid, other queries or another `by`, and ManifestCorrupt for
         damaged bytes.
         """
-        check_parts(monoid, None, None)
+        monoid = check_parts(monoid, None, None)
+        check_one_window("a slicer", monoid)
         given = checked_queries(queries or {})
         if not isinstance(store, str):
             raise ValueError(f'load takes store="lazy" or "eager", got {store!r}')

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from mta import monoids
-from mta.core.limits import Limits, OfRest, Predicate
+from mta.frames.limits import Limits, OfRest, Predicate
 from mta.monoids.base import Monoid
 from mta.policies import Policy
 from spark_integration.aggregates.null_objects import NullableObjects

@@ -13,6 +13,8 @@ from typing import Any, Literal
 import numpy as np
 from pyspark.sql import types as sql
 
+from mta.core.framed import check_one_window
+from mta.monoids import Count
 from mta.policies import CountWindow, Policy, TimeWindow
 from spark_integration.errors import RollingError, UnsupportedColumn
 
@@ -88,6 +90,10 @@ def frame_of(window: Any, rows: Any, policy: Any, closed: Any, order: str, order
         return Frame(CountWindow(int(rows)), None, peers=False)
     if not isinstance(policy, Policy):
         raise RollingError(f"policy= is one of mta.policies, got {policy!r}")
+    try:
+        check_one_window("policy=", Count(), policy)
+    except ValueError as error:
+        raise RollingError(str(error)) from None
     limits = policy.limits()
     timed = limits.open_span is not None or limits.closed_span is not None
     return Frame(policy, _clock_of_differences(order, order_type) if timed else None, peers=False)

@@ -12,6 +12,7 @@ from pyspark import cloudpickle
 from pyspark.sql import types as sql
 
 from mta import AmortizedMTA
+from mta.core.framed import check_one_window
 from mta.monoids.base import Monoid
 from spark_integration.aggregates.catalogue import traits_of
 from spark_integration.aggregates.parts import Aggregate, Part, aggregate_of
@@ -123,6 +124,10 @@ def _aggregates(
         for other in found:
             if columns.same(other.name, name):
                 raise RollingError(f"aggregates {other.name!r} and {name!r} are one name to Spark")
+        try:
+            check_one_window("rolling", monoid)
+        except ValueError as error:
+            raise RollingError(f"aggregate {name!r}: {error}") from None
         parts, fields = aggregate_of(name, monoid)
         found.append(Aggregate(name, tuple(_part(*each, columns, types) for each in parts), fields))
     names = Counter(part.name for aggregate in found for part in aggregate.parts)

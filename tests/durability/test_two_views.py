@@ -56,7 +56,7 @@ class Pair:
             sums, _ = view.sums_and_total(front, letter)
             if head == tail:
                 front, sums = view.begun(front, letter, tail, sums)
-            changes.append(Change(view, front, sums))
+            changes.append(Change(view, front, sums, tail + 1))
         with self.log.taking_back():
             if (tail + 1) % PAGE:
                 added = Added(self.log.tails, (tail,), (letter,), tail + 1, tail)

@@ -40,6 +40,12 @@ class Limits:
     open_span: float | None = None
     #: … or < youngest - closed_span
     closed_span: float | None = None
+    #: an element is not in yet if its time > youngest - closed_lag …
+    closed_lag: float | None = None
+    #: … or >= youngest - open_lag
+    open_lag: float | None = None
+    #: a window of fewer elements has no result
+    min_count: int = 0
     predicates: tuple[Predicate, ...] = ()
     #: whether one predicate is the only limit, takes columns, and does not depend on evicted elements
     in_columns: bool = False
@@ -56,6 +62,11 @@ class Limits:
         spans: list[tuple[float | None, Side]] = [(self.open_span, "right"), (self.closed_span, "left")]
         return [(span, side) for span, side in spans if span is not None]
 
+    def lags(self) -> list[tuple[float, Side]]:
+        """How far the young end is behind. The side says whether a time at the cut is in (right) or not."""
+        lags: list[tuple[float | None, Side]] = [(self.closed_lag, "right"), (self.open_lag, "left")]
+        return [(lag, side) for lag, side in lags if lag is not None]
+
     def cuts(self, youngest: float) -> list[tuple[float, Side]]:
         """The cuts that times are compared with: a time stays if it is > (right) or >= (left) the cut."""
         return [(cut(youngest, span, side), side) for span, side in self.spans()]
@@ -63,6 +74,13 @@ class Limits:
     def cut_columns(self, times: Array) -> list[tuple[Array, Side]]:
         """`cuts`, for each entry of a column of times that never go backwards."""
         return [(cuts(times, span, side), side) for span, side in self.spans()]
+
+    def lag_columns(self, times: Array) -> list[tuple[Array, Side]]:
+        """The cuts that close the young end, for each entry of a column of times that never go backwards.
+
+        A time is in if it is <= (right) or < (left) the cut.
+        """
+        return [(cuts(times, lag, side), side) for lag, side in self.lags()]
 
     def rejects(self, total: State, old: State) -> bool:
         """Whether a predicate evicts a prefix with the state `old`."""
@@ -89,9 +107,16 @@ class Limits:
             _least(self.count, other.count),
             _least(self.open_span, other.open_span),
             _least(self.closed_span, other.closed_span),
+            _greatest(self.closed_lag, other.closed_lag),
+            _greatest(self.open_lag, other.open_lag),
+            max(self.min_count, other.min_count),
             self.predicates + other.predicates,
         )
 
 
 def _least(a: Any, b: Any) -> Any:
     return b if a is None else a if b is None else min(a, b)
+
+
+def _greatest(a: Any, b: Any) -> Any:
+    return b if a is None else a if b is None else max(a, b)

@@ -1,0 +1,544 @@
+"""Several windows over one log, one for each frame, which change together.
+
+A frame holds the elements of some span before a moment, mostly that of the last element. Frames may end
+before that moment: then elements that are in the log come into the window later (`View.end`). Fields with the
+same frame share a view, and the log keeps elements for the frame that reaches back furthest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+from weakref import ref
+
+import numpy as np
+
+from mta.core.batch import slide
+from mta.core.enforcement import first_kept
+from mta.core.log import BEFORE_ALL, Log, Piece
+from mta.core.spans import BLOCK, Spans, SpanWalk, positions, spans_at
+from mta.core.states import NOTHING
+from mta.core.view import Added, Batch, Change, Front, Sums, View, commit_all, finish
+from mta.frames.limits import Limits
+from mta.frames.policies import Policy
+from mta.kinds import UNKNOWN, Array, Result, Results, Row, State, Time
+from mta.monoids.base import Monoid, column_of, joined
+from mta.monoids.fields import Fields
+from mta.times.cuts import cut
+
+
+class Frame(NamedTuple):
+    """A frame, and the fields that have it."""
+
+    limits: Limits
+    #: the least number of elements that each field asks for; no name for a monoid without fields
+    least: Mapping[str | None, int]
+    #: whether the frame has limits on times
+    timed: bool
+    #: whether the window may end before the youngest element
+    lags: bool
+    #: whether the window ends with the youngest element, and has a result however few elements there are
+    plain: bool
+
+
+def frames_of(monoid: Monoid, policy: Policy | None) -> list[Frame]:
+    """The frames of a monoid's fields: their own, or else the policy. Raises ValueError for predicates."""
+    limits = Limits() if policy is None else policy.limits()
+    if isinstance(monoid, Fields) and monoid.frames:
+        found = list(_frames_of_fields(monoid, policy, limits).items())
+    else:
+        found = [(limits, {None: limits.min_count})]
+        if limits.predicates and (limits.lags() or limits.min_count):
+            raise ValueError(
+                f"the policy {policy!r} evicts by the aggregate of a window that ends with the youngest "
+                "element: it cannot be united with a frame that ends before, nor with min_count"
+            )
+    frames = []
+    for each, least in found:
+        timed = each.open_span is not None or each.closed_span is not None
+        lags = each.closed_lag is not None or each.open_lag is not None
+        frames.append(Frame(each, least, timed, lags, not lags and not any(least.values())))
+    return frames
+
+
+def _frames_of_fields(
+    fields: Fields, policy: Policy | None, limits: Limits
+) -> dict[Limits, dict[str | None, int]]:
+    """The different limits of some fields, each with its fields and the least counts that these ask for."""
+    own = fields.frames
+    if len(own) == len(fields.monoids) and policy is not None:
+        raise ValueError(
+            f"every field of {fields!r} has a frame of its own, so that no field is left for the policy "
+            f"{policy!r}: leave the policy out"
+        )
+    if limits.predicates:
+        raise ValueError(
+            f"the policy {policy!r} evicts by an aggregate of the whole window, and {fields!r} has several "
+            "windows: use frames of time and count, or a window of its own for the predicate"
+        )
+    found: dict[Limits, dict[str | None, int]] = {}
+    for name in fields.monoids:
+        each = own[name].limits() if name in own else limits
+        found.setdefault(replace(each, min_count=0), {})[name] = each.min_count
+    return found
+
+
+def check_one_window(taker: str, monoid: Monoid, policy: Policy | None = None) -> None:
+    """Raises ValueError for frames that `taker` does not have: it has one window, up to the last element."""
+    if isinstance(monoid, Fields) and monoid.frames:
+        raise ValueError(
+            f"{taker} has one window, and {sorted(monoid.frames)} of {monoid!r} have frames of their own: "
+            "use LogMTA or AmortizedMTA, or leave over() out and give a policy"
+        )
+    limits = Limits() if policy is None else policy.limits()
+    if limits.lags() or limits.min_count:
+        raise ValueError(
+            f"{taker} has a window that ends with the last element and has a result however short it is, "
+            f'got {policy!r}: use LogMTA or AmortizedMTA, or closed="right" or "both" without delay= and '
+            "min_count="
+        )
+
+
+class Keeper:
+    """Keeps elements for questions about the past: a view without an aggregate, from `head` to the tail."""
+
+    def __init__(self, log: Log, keep: Time) -> None:
+        self._log, self.keep = log, keep
+        self.head = 0
+        #: the page of the oldest head of all windows when the keeper moved last
+        self.page = 0
+        log.views.append(ref(self))
+
+    @property
+    def oldest(self) -> Any:
+        """The time of the element at the head."""
+        return self._log.read([Piece(0, self.head, self.head + 1)])[0].times.tolist()[0]
+
+    @property
+    def end(self) -> int:
+        return self._log.tail
+
+    def __len__(self) -> int:
+        return self._log.tail - self.head
+
+    def apply(self, front: Front, _sums: Sums, _end: int) -> None:
+        """Gives up the elements before a front; a part of a commit."""
+        self.head = front.head
+
+    @property
+    def follower(self) -> Keeper:
+        """Nothing is read ahead."""
+        return self
+
+    def head_at(self, page: int) -> None:
+        pass
+
+    def resume(self, head: int, _end: int, _oldest: Any) -> None:
+        self.head = head
+
+
+class FramedLog:
+    """A log and its windows. The methods are those of a view, and results are lowered already."""
+
+    def __init__(self, log: Log, frames: Sequence[tuple[Frame, View]], keep: Time | None = None) -> None:
+        self.log = log
+        self._frames = tuple(frames)
+        self.keeper = None if keep is None else Keeper(log, keep)
+        self._names = tuple(log.layout.monoid.monoids) if isinstance(log.layout.monoid, Fields) else ()
+
+    @property
+    def views(self) -> list[View | Keeper]:
+        """The views in the order in which a version saves them."""
+        keepers = [] if self.keeper is None else [self.keeper]
+        return [*(view for _, view in self._frames), *keepers]
+
+    #: there are no single steps ready
+    steps: tuple[()] = ()
+
+    # -- what the windows hold --------------------------------------------------------------------------
+
+    @property
+    def first(self) -> int:
+        """The first position that can be read."""
+        finish(self.log)
+        return min(view.head for view in self.views)
+
+    def _held(self) -> list[View]:
+        finish(self.log)
+        return [view for _, view in self._frames if len(view)]
+
+    def __len__(self) -> int:
+        held = self._held()
+        return max(view.end for view in held) - min(view.head for view in held) if held else 0
+
+    @property
+    def oldest(self) -> Any:
+        """The time of the oldest element in a window."""
+        return min(((view.head, view.oldest) for view in self._held()), default=(0, None))[1]
+
+    @property
+    def youngest(self) -> Any:
+        """The time of the youngest element, if any frame may still need it."""
+        return self.log.youngest if self.log.tail > self.first else None
+
+    def total(self) -> Result:
+        """The results of all fields."""
+        finish(self.log)
+        return self._result(
+            [self._lowered(frame, view, view.total(), len(view)) for frame, view in self._frames]
+        )
+
+    def _lowered(self, frame: Frame, view: View, total: State, count: int) -> Result:
+        monoid = view.layout.monoid
+        lowered = monoid.lower(monoid.identity if total is NOTHING else total)
+        short = [name for name, least in frame.least.items() if count < least]
+        if not short:
+            return lowered
+        return None if short == [None] and not self._names else {**lowered, **dict.fromkeys(self._of(short))}
+
+    def _of(self, short: list[Any]) -> Sequence[str]:
+        """The names of fields; all where the fields have one frame together."""
+        return self._names if short == [None] else short
+
+    def _result(self, parts: list[Any]) -> Any:
+        """The results of the frames as one result, with the fields in their order."""
+        if len(parts) == 1:
+            return parts[0]
+        together = {name: each for part in parts for name, each in part.items()}
+        return {name: together[name] for name in self._names}
+
+    # -- elements in ------------------------------------------------------------------------------------
+
+    def insert(self, row: Row, state: State, time: Time) -> None:
+        """Appends an element, and evicts none. It comes into the windows that end with the last element."""
+        finish(self.log)
+        tail, changes = self.log.tail, []
+        for frame, view in self._frames:
+            if not frame.lags:
+                changes.append(self._moved(view, view.head, tail + 1, view.layout.narrow(state), time)[0])
+        self._append(changes, row, time)
+
+    def push(self, _: Any, row: Row, state: State, time: Time) -> Result:
+        """Appends an element and moves all windows; returns the results."""
+        finish(self.log)
+        log, tail = self.log, self.log.tail
+        changes, results = [], []
+        moment = column_of([time])
+        for frame, view in self._frames:
+            head, end = self._span(view, frame.limits, moment, tail)
+            if end > tail:
+                change, total = self._moved(view, head, end, view.layout.narrow(state), time)
+            else:
+                entering = log.fold(max(view.end, head), end, view.layout)
+                change, total = self._moved(view, head, end, entering, self._time_at(log, view, head, end))
+            changes.append(change)
+            results.append(self._lowered(frame, view, total, end - head))
+        result = self._result(results)
+        self._append(changes, row, time)
+        return result
+
+    def _span(self, view: View, limits: Limits, moment: Array, tail: int) -> tuple[int, int]:
+        """The window as of a coming element at `tail`, which is in it if it may end with that element."""
+        if not limits.lags():
+            return first_kept(view, limits, moment[0].item(), tail + 1), tail + 1
+        spans = spans_at(self.log, limits, view.head, moment, np.array([tail + 1]))
+        return int(spans.heads[0]), int(spans.ends[0])
+
+    @staticmethod
+    def _time_at(log: Log, view: View, head: int, end: int) -> Any:
+        """The time of the oldest element of a window that begins behind the end that it had."""
+        if view.end <= head < end:
+            return log.read([Piece(0, head, head + 1)])[0].times.tolist()[0]
+        return None
+
+    @staticmethod
+    def _moved(view: View, head: int, end: int, entering: State, oldest: Any) -> tuple[Change, State]:
+        """What becomes of a window that moves to [head, end), and its total, or NOTHING.
+
+        `entering` is the aggregate of the elements that come in, and `oldest` the time at the head if the
+        window begins behind the end that it had.
+        """
+        if head < view.end:
+            front = view.front(head)
+            sums, total = view.sums_and_total(front, entering)
+            return Change(view, front, sums, end), total
+        front = view.nothing_from(head)
+        if head == end:
+            return Change(view, front, Sums(NOTHING, UNKNOWN), end), NOTHING
+        known = UNKNOWN if view.layout.monoid.grows else entering
+        return Change(view, front._replace(oldest=oldest), Sums(entering, known), end), entering
+
+    def _append(self, changes: list[Change], row: Row, time: Time) -> None:
+        log, tail = self.log, self.log.tail
+        with log.taking_back():
+            if (tail + 1) & log.mask:
+                added = Added(log.tails, (time,), (row,), tail + 1, time)
+            else:
+                added = Added(log.appended(time, row), (), (), tail + 1, time)
+            commit_all(log, added, changes)
+        self._keep()
+
+    # -- batches ----------------------------------------------------------------------------------------
+
+    def extend(self, batch: Batch) -> None:
+        """Appends a batch, and moves all windows to its end."""
+        self._extend(batch, None)
+
+    def _extend(self, batch: Batch, moments: Array | None) -> Any:
+        finish(self.log)
+        log, last = self.log, column_of([batch.last])
+        with log.taking_back():
+            after, added = self._longer(batch, 0)
+            results = None if moments is None else self._results_at(after, moments)
+            changes = []
+            for frame, view in self._frames:
+                spans = spans_at(after, frame.limits, view.head, last, np.array([after.tail]))
+                head, end = int(spans.heads[0]), int(spans.ends[0])
+                entering = after.fold(max(view.end, head), end, view.layout)
+                changes.append(
+                    self._moved(view, head, end, entering, self._time_at(after, view, head, end))[0]
+                )
+            commit_all(log, added, changes)
+        self._keep()
+        return results
+
+    def slide(self, batch: Batch) -> Results:
+        """Appends a batch; the results of all its rows."""
+        finish(self.log)
+        log, base = self.log, self.log.tail
+        with log.taking_back():
+            fronts: list[tuple[Front, Sums, int]] = []
+            results = []
+            outcomes = {
+                view: slide(view, frame.limits, batch)
+                for frame, view in self._frames
+                if frame.plain and view.end == base
+            }
+            heads = [outcomes[view].head if view in outcomes else view.head for _, view in self._frames]
+            after, added = self._longer(
+                batch, min([*heads, *(each.head for each in self.views[len(heads) :])])
+            )
+            for frame, view in self._frames:
+                if view in outcomes:
+                    fronts.append((*view.after(outcomes[view]), after.tail))
+                    results.append(outcomes[view].results)
+                else:
+                    tails = np.arange(base + 1, after.tail + 1)
+                    found, front = self._walked(after, frame, view, batch.times, tails)
+                    fronts.append(front)
+                    results.append(found)
+            result = self._result(results)
+            changes = [Change(view, *front) for (_, view), front in zip(self._frames, fronts, strict=True)]
+            commit_all(log, added, changes)
+        self._keep()
+        return result
+
+    def slide_at(self, batch: Batch, moments: Array) -> Results:
+        """Appends a batch; the results as of some moments."""
+        if not len(batch):
+            finish(self.log)
+            return self._results_at(self.log, moments)
+        return self._extend(batch, moments)
+
+    def _longer(self, batch: Batch, head: int) -> tuple[Log, Added]:
+        """The log with a batch, to read, and what a commit adds to this log."""
+        log = self.log
+        tails, tail = log.extended(batch.times, batch.elements, head), log.tail + len(batch)
+        after = log.fork([tail.to_read() for tail in tails])
+        after.tail, after.youngest = tail, batch.last
+        return after, Added(tails, (), (), tail, batch.last)
+
+    def _walked(
+        self, log: Log, frame: Frame, view: View, moments: Array, tails: Array
+    ) -> tuple[Results, tuple[Front, Sums, int]]:
+        """The results of a batch's rows in one frame, and the front, the sums and the end that they leave."""
+        walk = SpanWalk(log, view.layout, view.follower)
+        walk.resume(*view.walker(), view.end)
+        results, head, end = self._walk(walk, log, frame, view, view.head, moments, tails)
+        if head == end:
+            return results, (view.nothing_from(head), Sums(NOTHING, UNKNOWN), end)
+        front, sums = view.after(walk.outcome(results))
+        return results, (front._replace(stack=front.stack.copy(self.log)), sums, end)
+
+    def _walk(
+        self,
+        walk: SpanWalk,
+        log: Log,
+        frame: Frame,
+        view: View,
+        start: int,
+        moments: Array,
+        tails: Array | None = None,
+    ) -> tuple[Results, int, int]:
+        """The results as of some moments in one frame, and the last window."""
+        counts, end = [], start
+        for row in range(0, len(moments), BLOCK):
+            block = slice(row, row + BLOCK)
+            spans = spans_at(
+                log, frame.limits, start, moments[block], None if tails is None else tails[block]
+            )
+            held = spans.heads < spans.ends
+            if not held.all():
+                walk.go(Spans(spans.heads[held], spans.ends[held]))
+            else:
+                walk.go(spans)
+            counts.append(spans.ends - spans.heads)
+            start, end = int(spans.heads[-1]), int(spans.ends[-1])
+        return self._filled(frame, view, walk.answers, joined(counts)), start, end
+
+    def _filled(self, frame: Frame, view: View, answers: list[Any], counts: Array) -> Results:
+        """The results of windows, of which some are empty or have too few elements."""
+        layout, held = view.layout, counts > 0
+        nothing = layout.monoid.lower(layout.monoid.identity)
+        lowered = layout.lower_all(answers) if answers else None
+        if not isinstance(nothing if lowered is None else lowered, dict):
+            return _withheld(_scattered(lowered, held, nothing), counts < max(frame.least.values()))
+        results = {}
+        for name, empty in nothing.items():
+            column = _scattered(None if lowered is None else lowered[name], held, empty)
+            results[name] = _withheld(column, counts < frame.least.get(name, frame.least.get(None, 0)))
+        return results
+
+    # -- as of moments ----------------------------------------------------------------------------------
+
+    def at(self, moment: Time) -> Result:
+        """The results as of a moment; changes nothing."""
+        finish(self.log)
+        log, moments, results = self.log, column_of([moment]), []
+        for frame, view in self._frames:
+            self._check_there(log, frame, moment)
+            spans = spans_at(log, frame.limits, self.first, moments)
+            head, end = int(spans.heads[0]), int(spans.ends[0])
+            if (head, end) == (view.head, view.end):
+                total = view.total() if head < end else NOTHING
+            else:
+                total = log.fold(head, end, view.layout)
+            results.append(self._lowered(frame, view, total, end - head))
+        return self._result(results)
+
+    def _results_at(self, log: Log, moments: Array) -> Results:
+        results = []
+        for frame, view in self._frames:
+            if len(moments):
+                self._check_there(log, frame, moments[:1].tolist()[0])
+            walk = SpanWalk(log, view.layout)
+            results.append(
+                self._walk(walk, log, frame, view, self.first, moments)[0]
+                if len(moments)
+                else view.layout.lower(view.layout.gather([]))
+            )
+        return self._result(results)
+
+    def _check_there(self, log: Log, frame: Frame, moment: Time) -> None:
+        """Raises ValueError for a moment in the past whose window may have had elements that are gone."""
+        youngest, first = self.log.youngest, self.first
+        if moment >= youngest or not first or youngest == BEFORE_ALL:
+            return
+        keep = None if self.keeper is None else self.keeper.keep
+        if keep is not None and moment >= cut(youngest, keep, "left"):
+            return
+        limits, moments = frame.limits, column_of([moment])
+        if limits.spans():
+            cuts = [positions(log, first, cuts, side)[0] for cuts, side in limits.cut_columns(moments)]
+            if max(cuts) > first:
+                return
+        if not limits.spans() and limits.count is None:
+            return
+        if limits.count is not None and positions(log, first, moments, "right")[0] - limits.count >= first:
+            return
+        kept = "no longer than its frames ask" if keep is None else f"for {keep!r} longer than its frames ask"
+        raise ValueError(
+            f"the window as of {moment!r} may have had elements that are gone: the youngest element is of "
+            f"{youngest!r}, and elements are kept {kept}; open the window with a larger keep="
+        )
+
+    # -- elements out -----------------------------------------------------------------------------------
+
+    def evict(self, k: int) -> None:
+        """Evicts the k oldest elements from all windows."""
+        held = self._held()
+        if k:
+            self._evict_before(min(view.head for view in held) + k)
+
+    def evict_until(self, time: Time) -> int:
+        """Evicts all elements with times up to this one; returns how many there were in the windows."""
+        held = self._held()
+        if not held:
+            return 0
+        head, count = min(view.head for view in held), len(self)
+        position = self.log.first_position(self.first, time, "right")
+        self._evict_before(position)
+        return min(max(0, position - head), count)
+
+    def _evict_before(self, position: int) -> None:
+        changes = []
+        for _, view in self._frames:
+            head, end = max(view.head, position), max(view.end, position)
+            changes.append(self._moved(view, head, end, NOTHING, None)[0])
+        if self.keeper is not None:
+            front = changes[0].front._replace(head=max(self.keeper.head, position))
+            changes.append(Change(self.keeper, front, Sums(NOTHING, UNKNOWN), self.log.tail))
+        self._commit(changes)
+
+    def enforce(self) -> int:
+        """Moves all windows to the frames as of the youngest element; returns how many elements left."""
+        finish(self.log)
+        log, before = self.log, min(view.head for _, view in self._frames)
+        if not log.tail:
+            return 0
+        changes = []
+        for frame, view in self._frames:
+            spans = spans_at(log, frame.limits, view.head, column_of([log.youngest]), np.array([log.tail]))
+            head, end = max(view.head, int(spans.heads[0])), max(view.end, int(spans.ends[0]))
+            entering = log.fold(max(view.end, head), end, view.layout)
+            changes.append(self._moved(view, head, end, entering, self._time_at(log, view, head, end))[0])
+        self._commit(changes)
+        return min(view.head for _, view in self._frames) - before
+
+    def _commit(self, changes: list[Change]) -> None:
+        log = self.log
+        commit_all(log, Added(log.tails, (), (), log.tail, log.youngest), changes)
+        self._keep()
+
+    def _keep(self) -> None:
+        """Gives up elements that nobody may ask for any more, where a window has come to another page."""
+        keeper, log = self.keeper, self.log
+        page = min(view.head for _, view in self._frames) >> log.shift
+        if keeper is None or page == keeper.page or not log.tail:
+            return
+        since = column_of([cut(log.youngest, keeper.keep, "left")])
+        head = min(int(spans_at(log, frame.limits, keeper.head, since).heads[0]) for frame, _ in self._frames)
+        keeper.head, keeper.page = head, page
+        log.drop_behind_views()
+
+
+def _scattered(results: Array | None, held: Array, empty: Result) -> Array:
+    """The results of the windows that hold elements, and among these the result of an empty one."""
+    if results is None:
+        return column_of([empty] * len(held))
+    if held.all():
+        return results
+    if type(empty) is (int if results.dtype.kind == "i" else float if results.dtype.kind == "f" else None):
+        column = np.full(len(held), empty, results.dtype)
+        column[held] = results
+        return column
+    column = np.empty(len(held), object)
+    column[:] = [empty] * len(held)
+    column[held] = _objects(results)
+    return column
+
+
+def _withheld(results: Array, short: Array) -> Array:
+    """The results, with None for windows that are too short."""
+    if not short.any():
+        return results
+    column = _objects(results)
+    column[short] = None
+    return column
+
+
+def _objects(results: Array) -> Array:
+    column = np.empty(len(results), object)
+    column[:] = results.tolist()
+    return column

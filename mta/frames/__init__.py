@@ -1,0 +1,1 @@
+"""Frames: the rules that say which elements a window holds."""
