@@ -23,7 +23,7 @@ ROOMS = {
     "base": Room("kinds of values, errors, users' functions", "", BASE),
     "numbers": Room("sums of whole numbers in two words", "base"),
     "monoids": Room("what is aggregated", "base numbers"),
-    "times": Room("the arithmetic of times and spans", "base"),
+    "times": Room("kinds of times, durations, their arithmetic", "base"),
     "encoding": Room("values in columns and as bytes", "base monoids numbers", "mta.encoding mta.inputs"),
     "core": Room("the paper: no stores, no threads", "base encoding monoids numbers times"),
     "monoids.laws": Room("the laws of monoids, as tests", "base core encoding monoids"),
