@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mta.core.page import LARGEST_PAGE
-from mta.errors import EmptyWindowError, MissingTime, OutOfOrderError
+from mta.errors import EmptyWindowError, MissingTime, OutOfOrderError, PageCorrupt
 from mta.inputs import as_array
 from mta.kinds import Array, Time
 from mta.monoids.base import ColumnarMonoid, Monoid, column_of
@@ -16,6 +16,19 @@ from mta.monoids.ufuncs import quiet
 from mta.options import is_number, is_whole, whole_number
 from mta.paging.bounds import Bounds
 from mta.policies import Policy
+from mta.times.kinds import (
+    FIRST,
+    INSTANTS,
+    LAST,
+    LOCAL,
+    NUMBERS,
+    TimeKind,
+    as_people_have_it,
+    column_of_dates,
+    is_date,
+    number_of,
+    other_kind,
+)
 from stores import Store
 
 MAX_TIME = 2**63 - 1
@@ -104,35 +117,43 @@ def check_count(k: object, window: Any) -> int:
 
 
 class Clock:
-    """Decides whether the times of a window are given with its elements or counted.
+    """Decides whether the times of a window are given with its elements or counted, and their kind.
 
-    The first element decides it for the whole life of the window. It decides nothing if its insertion fails.
+    The first element decides both for the whole life of the window. It decides nothing if its insertion
+    fails. The policy may decide the kind before it, and so may a question about a time. Counted times are
+    numbers.
     """
 
-    __slots__ = ("_asked_for", "_decided_at", "given")
+    __slots__ = ("_decided_at", "_fixed", "_in_microseconds", "given", "kind", "numbers")
 
-    def __init__(self, asked_for: bool) -> None:
-        """`asked_for` says that the policy needs given times."""
-        self._asked_for = asked_for
+    def __init__(self, in_microseconds: bool | None) -> None:
+        """`in_microseconds` is the policy's: None if it has no durations, and then times may be counted."""
+        self._in_microseconds = in_microseconds
         #: whether times are given; None while that is not known
         self.given: bool | None = None
+        #: the kind of the times that was decided otherwise than by an element; None while that is open
+        self._fixed = NUMBERS if in_microseconds is False else None
+        #: the kind of the times; None while that is not known
+        self.kind: TimeKind | None = self._fixed
+        #: whether times are given and numbers: then such a time needs no more checks of its kind
+        self.numbers = False
         #: the number of elements before the one that decided: while it is the same, that one was not inserted
         self._decided_at = -1
 
-    def _decide(self, given: bool, count: int) -> None:
+    def _decide(self, given: bool, kind: TimeKind, count: int) -> None:
         if self.given is None:
             self._decided_at = count
-        self.given = given
+        self.given, self.kind, self.numbers = given, kind, given and kind is NUMBERS
 
     def _undo_failed_decision(self, count: int) -> None:
         if self._decided_at == count:
-            self.given = None
+            self.given, self.kind, self.numbers = None, self._fixed, False
 
     def counted(self, count: int) -> int:
         """The time of an element without a given one, after `count` others. Raises MissingTime."""
         if self.given is False:
             return count
-        if self._asked_for:
+        if self._in_microseconds is not None:
             raise MissingTime(
                 "the policy of this window asks for times: give one with each element, as in "
                 "push(value, time=...) or slide(values, times)"
@@ -143,57 +164,171 @@ class Clock:
                 f"an element without a time cannot follow {count} element(s) whose times were given; give it "
                 "one, or leave the times out from the first element on"
             )
-        self._decide(False, count)
+        if self.kind not in (None, NUMBERS):
+            raise MissingTime(f"the times of this window are {self.kind.value}: give one with each element")
+        self._decide(False, NUMBERS, count)
         return count
 
-    def give(self, count: int) -> None:
-        """Records that an element after `count` others has a given time. Raises MissingTime."""
+    def give(self, time: object, kind: TimeKind, count: int) -> None:
+        """Records that an element after `count` others has a given time of a kind.
+
+        Raises MissingTime or TypeError.
+        """
         self._undo_failed_decision(count)
         if self.given is False and count:
             raise MissingTime(
                 f"an element with a time cannot follow {count} element(s) without, whose times were counted; "
                 "leave it out, or give times from the first element on"
             )
-        self._decide(True, count)
+        if kind is not self.kind:
+            self._check_kind(time, kind)
+        self._decide(True, kind, count)
 
-    def resume(self, youngest: Time | None, count: int) -> None:
+    def take(self, time: Any, count: int) -> Time:
+        """A given time of any type as the window keeps it, for an element after `count` others.
+
+        Raises TypeError or ValueError for what is no time, and the errors of `give`.
+        """
+        number, kind = as_number(time)
+        if kind is not self.kind or not self.given:
+            self.give(time, kind, count)
+        return number
+
+    def take_all(self, times: Any, rows: int, count: int, *, ordered: bool = True) -> Array:
+        """The given times of a batch of `rows` elements after `count` others, as the window keeps them.
+
+        They never go backwards if they are `ordered`. Raises the errors of `check_times` and of `give`, and
+        OutOfOrderError.
+        """
+        column, kind = check_times(times, rows)
+        if rows and (kind is not self.kind or not self.given):
+            self.give(as_people_have_it(column[:1].tolist()[0], kind), kind, count)
+        if ordered:
+            check_order(column, kind)
+        return column
+
+    def asked(self, time: Any, count: int) -> Time:
+        """The time of a question as the window, which has had `count` elements, keeps times.
+
+        Raises TypeError or ValueError.
+        """
+        number, kind = as_number(time)
+        self._check_question(time, kind, count)
+        self._fix(kind)
+        return number
+
+    def asked_range(self, t0: Any, t1: Any, count: int) -> tuple[Time, Time]:
+        """The same for a range, which does not go backwards."""
+        (start, kind), (stop, its_kind) = as_number(t0), as_number(t1)
+        self._check_question(t0, kind, count)
+        if its_kind is not kind:
+            raise TypeError(other_kind(kind, t1))
+        if start > stop:
+            raise ValueError(f"range_query goes from the older to the younger time, got {t0} and {t1}")
+        self._fix(kind)
+        return start, stop
+
+    def _check_question(self, time: object, kind: TimeKind, count: int) -> None:
+        if self._decided_at == count:
+            self._undo_failed_decision(count)
+        if kind is not self.kind:
+            self._check_kind(time, kind)
+
+    def _fix(self, kind: TimeKind) -> None:
+        if self.kind is None:
+            self.kind = self._fixed = kind
+
+    def shown(self, number: Time) -> Any:
+        """A time of the window as users have it. Raises PageCorrupt for what no date can be."""
+        if self.kind is None or self.kind is NUMBERS:
+            return number
+        if type(number) is not int or not FIRST <= number <= LAST:
+            raise PageCorrupt(
+                f"the times of this window are {self.kind.value}, and one of its pages has {number!r}; "
+                "restore it from a copy of the store"
+            )
+        return as_people_have_it(number, self.kind)
+
+    def kind_of(self, count: int) -> TimeKind:
+        """The kind of the times of a window that has had `count` elements, for a checkpoint."""
+        self._undo_failed_decision(count)
+        return self.kind or NUMBERS
+
+    def resume(self, youngest: Time | None, count: int, kind: TimeKind) -> None:
         """Continues after a checkpoint with `count` elements. Counted times are the positions of elements."""
-        self.given = None if youngest == count - 1 else True
+        if count or kind is not NUMBERS:
+            self.kind = self._fixed = kind
+        maybe_counted = not count or (youngest == count - 1 and kind is NUMBERS)
+        self.given = None if maybe_counted else True
+        self.numbers = self.given is True and kind is NUMBERS
+
+    def _check_kind(self, time: object, kind: TimeKind) -> None:
+        """Raises TypeError unless the window, whose times have been of no kind or another, may have these."""
+        if self.kind is NUMBERS and self._in_microseconds is False:
+            raise TypeError(
+                "the duration in the policy of this window is a number, so its times are numbers, got "
+                f'{time!r}; write the duration with its unit, as TimeWindow("30 days"), and give dates'
+            )
+        if self.kind is not None:
+            raise TypeError(other_kind(self.kind, time))
+        if self._in_microseconds and kind is NUMBERS:
+            raise TypeError(
+                f"the duration in the policy of this window has a unit, so its times are {INSTANTS.value} "
+                f"or {LOCAL.value}, got {time!r} of type {type(time).__name__}; give dates, or "
+                "write the duration as a number in the unit of your times"
+            )
+
+
+def as_number(time: Any) -> tuple[Time, TimeKind]:
+    """A time as a plain number, and its kind. Raises TypeError or ValueError."""
+    return number_of(time) if is_date(time) else (check_time(time), NUMBERS)
 
 
 def check_time(time: object) -> Time:
-    """The time as a plain number. Raises TypeError or ValueError."""
+    """A time that is a number, as a plain one. Raises TypeError or ValueError."""
     if isinstance(time, (np.integer, np.floating)) and not isinstance(time, np.timedelta64):
         time = float(time) if isinstance(time, np.longdouble) else time.item()
     if isinstance(time, bool) or not isinstance(time, (int, float)):
+        if is_date(time):
+            raise TypeError(other_kind(NUMBERS, time))
         raise TypeError(
-            f"a time is an int or a float, got {time!r} of type {type(time).__name__}; "
-            "turn dates into a number of seconds or days first"
+            f"a time is an int or a float, got {time!r} of type {type(time).__name__}; a date is a datetime, "
+            "np.datetime64 or a Timestamp of pandas"
         )
     if not -MAX_TIME <= time <= MAX_TIME:
         raise ValueError(f"a time is finite and fits in 64 bits, got {time!r}")
     return time
 
 
-def check_batch_times(times: Any, count: int) -> Array:
-    """The times of a batch of `count` rows as a column that never goes backwards.
-
-    Raises TypeError or ValueError for a bad time, OutOfOrderError for times that go backwards.
-    """
-    column = check_times(times, count)
+def check_order(column: Array, kind: TimeKind) -> None:
+    """Raises OutOfOrderError if the times of a batch go backwards."""
     backwards = column[1:] < column[:-1]
     if backwards.any():
         row = int(backwards.argmax()) + 1
-        earlier, time = column[row - 1 : row + 1].tolist()
+        earlier, time = (as_people_have_it(each, kind) for each in column[row - 1 : row + 1].tolist())
         raise OutOfOrderError(
             f"time {time!r} in row {row} is before {earlier!r}, the time of "
             "the row before it; insert elements in the order of their times"
         )
-    return column
 
 
-def check_times(times: Any, count: int) -> Array:
-    """The times of a batch of `count` rows, in any order, as a column. Raises TypeError or ValueError."""
+def check_times(times: Any, count: int) -> tuple[Array, TimeKind]:
+    """The times of a batch of `count` rows, in any order, as a column, and their kind.
+
+    Raises TypeError or ValueError.
+    """
+    if (dates := column_of_dates(times)) is not None:
+        _check_rows(dates[0], count)
+        return dates
+    return check_numbers(times, count), NUMBERS
+
+
+def _check_rows(column: Array, count: int) -> None:
+    if column.ndim != 1 or len(column) != count:
+        raise ValueError(f"times must have one entry a row: {count} rows, times of shape {column.shape}")
+
+
+def check_numbers(times: Any, count: int) -> Array:
     if hasattr(times, "__array__"):
         column = as_array(times)
     elif isinstance(times, (list, tuple, range)):
@@ -202,9 +337,8 @@ def check_times(times: Any, count: int) -> Array:
             column = column.astype(object)  # the loop below refuses the bools
             column[:] = list(times)
     else:
-        raise TypeError(f"times is a sequence or an array of numbers, got {times!r}")
-    if column.ndim != 1 or len(column) != count:
-        raise ValueError(f"times must have one entry a row: {count} rows, times of shape {column.shape}")
+        raise TypeError(f"times is a sequence or an array of numbers or of dates, got {times!r}")
+    _check_rows(column, count)
     kind = column.dtype.kind
     if kind in "mM" and count:
         row_by_row(check_time, column[:1])

@@ -22,6 +22,7 @@ from mta.monoids.fields import Fields
 from mta.monoids.runs import LongestIncreasingRun
 from mta.options import check_name, whole_number
 from mta.owned import guarded
+from mta.times.durations import Duration, check_duration
 
 
 class Policy(ABC):
@@ -34,6 +35,14 @@ class Policy(ABC):
     @abstractmethod
     def fingerprint(self) -> str:
         """A text that a checkpoint stores. `restore` refuses a policy with another one."""
+
+    @property
+    def in_microseconds(self) -> bool | None:
+        """Whether the durations of the policy have a unit, and its limits are in microseconds.
+
+        False for durations that are numbers, in the unit of the window's times; None without durations.
+        """
+        return False if self.limits().spans() else None
 
     def check(self, monoid: Monoid) -> None:  # noqa: B027  most policies read no state
         """Raises ValueError if the policy cannot read the states of the monoid."""
@@ -82,36 +91,44 @@ class CountWindow(Policy):
 class TimeWindow(Policy):
     """Keeps times in (youngest - d, youngest], or in [youngest - d, youngest] with closed="both".
 
-    `d` is a number in the unit of the window's times. To find the elements to evict costs O(log n)
+    `d` is a `timedelta`, a `np.timedelta64` or a text such as "90 days" or "1 hour 30 minutes", and then the
+    times of the window are dates: `datetime`, `np.datetime64` or columns of them. Or `d` is a number in the
+    unit of the window's times, and then these are numbers. To find the elements to evict costs O(log n)
     comparisons and no combine.
 
-    Raises TypeError if `d` is no number. Raises ValueError for another `closed`, and if `d` is below 0, or 0
-    without closed="both".
+    Raises TypeError if `d` is no duration. Raises ValueError for another `closed`, and if `d` is below 0, or
+    0 without closed="both", or has no fixed length, such as a month.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> window = AmortizedMTA(monoids.Sum(), policies.TimeWindow(60) | policies.CountWindow(100))
     >>> [window.push(1, time=time) for time in (0, 30, 60, 61)]
     [1, 2, 2, 3]
+    >>> from datetime import datetime
+    >>> window = AmortizedMTA(monoids.Count(), policies.TimeWindow("90 days"))
+    >>> [window.push(None, time=datetime(2024, month, 1)) for month in (1, 2, 3, 4)]
+    [1, 2, 3, 3]
     """
 
-    def __init__(self, d: float, closed: Literal["right", "both"] = "right") -> None:
+    def __init__(self, d: Any, closed: Literal["right", "both"] = "right") -> None:
         if closed not in ("right", "both"):
             raise ValueError(f'TimeWindow(closed=...) is "right" or "both", got {closed!r}')
-        number = isinstance(d, (int, float)) or hasattr(d, "__index__") or hasattr(d, "dtype")
-        if isinstance(d, bool) or not number or getattr(getattr(d, "dtype", None), "kind", "i") not in "iuf":
-            raise TypeError(f"TimeWindow takes a number in the unit of the window's times, got {d!r}")
-        if not (d > 0 or (d == 0 and closed == "both")):
+        duration = check_duration(d, "TimeWindow")
+        if not (duration.amount > 0 or (duration.amount == 0 and closed == "both")):
             raise ValueError(f"TimeWindow must be longer than 0, got {d!r}")
-        self.d: float = int(d.__index__()) if hasattr(d, "__index__") else float(d)
-        if isinstance(self.d, float) and self.d.is_integer():
-            self.d = int(self.d)
+        self._duration = duration
+        #: the duration in microseconds, or as a number in the unit of the window's times
+        self.d: float = duration.amount
         self.closed = closed
 
     def limits(self) -> Limits:
         return Limits(open_span=self.d) if self.closed == "right" else Limits(closed_span=self.d)
 
     def fingerprint(self) -> str:
-        return f"TimeWindow({self.d}, closed={self.closed!r})"
+        return f"TimeWindow({self._duration!r}, closed={self.closed!r})"
+
+    @property
+    def in_microseconds(self) -> bool:
+        return self._duration.real
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +225,14 @@ class Union(Policy):
     """
 
     def __init__(self, first: Policy, second: Policy) -> None:
+        units = {first.in_microseconds, second.in_microseconds} - {None}
+        if len(units) > 1:
+            raise TypeError(
+                "durations of a union all have a unit, or are all numbers in the unit of the window's times, "
+                f"got {first!r} and {second!r}"
+            )
         self.first, self.second = first, second
+        self._in_microseconds = units.pop() if units else None
 
     def limits(self) -> Limits:
         return self.first.limits() | self.second.limits()
@@ -222,11 +246,18 @@ class Union(Policy):
         limits = self.limits()
         texts = [] if limits.count is None else [CountWindow(limits.count).fingerprint()]
         if limits.open_span is not None:
-            texts.append(TimeWindow(limits.open_span).fingerprint())
+            texts.append(TimeWindow(self._duration(limits.open_span)).fingerprint())
         if limits.closed_span is not None:
-            texts.append(TimeWindow(limits.closed_span, closed="both").fingerprint())
+            texts.append(TimeWindow(self._duration(limits.closed_span), closed="both").fingerprint())
         others = (part for part in self._parts() if not isinstance(part, (CountWindow, TimeWindow)))
         return " | ".join(texts + sorted({part.fingerprint() for part in others}))
+
+    @property
+    def in_microseconds(self) -> bool | None:
+        return self._in_microseconds
+
+    def _duration(self, span: float) -> Duration:
+        return Duration(span, real=bool(self._in_microseconds))
 
     def _parts(self) -> list[Policy]:
         both = (self.first, self.second)

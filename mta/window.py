@@ -12,7 +12,7 @@ from typing import Any, NoReturn, Self, TypeVar
 from uuid import uuid4
 
 from mta.admission import Admission
-from mta.checks import check_count, check_kept, check_page_size, check_parts, check_restored, check_time
+from mta.checks import check_count, check_kept, check_page_size, check_parts, check_restored
 from mta.core.amortized_view import AmortizedView
 from mta.core.batch import slide, slide_in_parts
 from mta.core.enforcement import first_kept_after, first_kept_now, rule_of
@@ -35,6 +35,7 @@ from mta.paging.local import LocalPages
 from mta.paging.stored import StoredPages
 from mta.policies import Policy
 from mta.stored_window import StoredWindow
+from mta.times.kinds import TimeKind
 from mta.turns import CLOSED, TakesTurns, in_turn
 from stores import Store
 
@@ -98,7 +99,8 @@ class MonoidTreeAggregator(TakesTurns, ABC):
             pages = StoredPages(store, name, layout, hold, page_size.bit_length() - 1, bounds)
         self._log = Log(layout, pages or LocalPages(), page_size)
         self._view = self._view_kind(monoid)(self._log, singles=bool(limits.predicates))
-        self._admission = Admission(self._log, asked_for_times=bool(limits.spans()), stored=hold is not None)
+        in_microseconds = None if policy is None else policy.in_microseconds
+        self._admission = Admission(self._log, in_microseconds=in_microseconds, stored=hold is not None)
         self._stored: StoredWindow | None = None
         if store is not None and hold is not None and pages is not None:
             self._stored = StoredWindow(store, name, self._log, [self._view], pages, hold, inline)
@@ -144,12 +146,12 @@ class MonoidTreeAggregator(TakesTurns, ABC):
     @property
     def oldest(self) -> Any:
         """The time of the oldest element, or None."""
-        return self._view.oldest if len(self._view) else None
+        return self._admission.clock.shown(self._view.oldest) if len(self._view) else None
 
     @property
     def youngest(self) -> Any:
         """The time of the youngest element, or None."""
-        return self._log.youngest if len(self._view) else None
+        return self._admission.clock.shown(self._log.youngest) if len(self._view) else None
 
     def query(self) -> Any:
         """The aggregate of the window, lowered; of an empty window, that of the identity.
@@ -167,15 +169,13 @@ class MonoidTreeAggregator(TakesTurns, ABC):
             self._busy = False
 
     @in_turn
-    def range_query(self, t0: float, t1: float) -> Any:
+    def range_query(self, t0: Any, t1: Any) -> Any:
         """The aggregate of the window's elements with t0 <= time <= t1, lowered, in O(log n).
 
         Raises ValueError if t0 > t1.
         """
-        t0, t1 = check_time(t0), check_time(t1)
-        if t0 > t1:
-            raise ValueError(f"range_query goes from the older to the younger time, got {t0} and {t1}")
         view, log = self._view, self._view.log
+        t0, t1 = self._admission.clock.asked_range(t0, t1, log.tail)
         start = log.first_position(view.head, t0, "left")
         stop = log.first_position(start, t1, "right")
         return self.monoid.lower(log.fold(start, stop) if start < stop else self.monoid.identity)
@@ -197,7 +197,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
 
     # -- elements in ------------------------------------------------------------------------------------
 
-    def insert(self, value: Value, time: float | None = None) -> None:
+    def insert(self, value: Value, time: Any = None) -> None:
         """Appends an element, and does not enforce the policy.
 
         Under a policy without times `time` may be left out, for all elements: the elements are counted then.
@@ -213,7 +213,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         finally:
             self._busy = False
 
-    def push(self, value: Value, time: float | None = None) -> Any:
+    def push(self, value: Value, time: Any = None) -> Any:
         """Appends an element, enforces the policy and returns the result, all or nothing.
 
         Raises what `insert` raises. An element that fills a page waits for the store if the buffer is full.
@@ -318,9 +318,9 @@ class MonoidTreeAggregator(TakesTurns, ABC):
             self._busy = False
 
     @in_turn
-    def evict_until(self, t: float) -> int:
+    def evict_until(self, t: Any) -> int:
         """Evicts all elements with time <= t, in O(log n); returns how many."""
-        t, view = check_time(t), self._view
+        t, view = self._admission.clock.asked(t, self._log.tail), self._view
         if not len(view) or view.oldest > t:
             return 0
         return view.move(view.log.first_position(view.head, t, "right"))
@@ -344,7 +344,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
             raise WindowError(
                 f"the window {self.name!r} has no store to make a checkpoint in; give it store=..."
             )
-        return self._stored.checkpoint(offset, self.monoid, self.policy)
+        return self._stored.checkpoint(offset, self.monoid, self.policy, self._time_kind())
 
     @classmethod
     def restore(
@@ -373,7 +373,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
 
         def check(root: Root) -> None:
             check_matches(name, monoid, policy, page_size, root)
-            check_alone(name, root.version(version))
+            check_alone(name, policy, root.version(version))
 
         hold = Ownership.find(store, name, version, check, retain=retain, lease=lease)
         window = cls.__new__(cls)
@@ -385,13 +385,17 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         """Makes this window, which is empty and has a store, what a version says."""
         assert self._stored is not None
         self._stored.restore(version)
-        self._admission.clock.resume(version.youngest, version.tail)
+        self._admission.clock.resume(version.youngest, version.tail, version.kind)
+
+    def _time_kind(self) -> TimeKind:
+        """The kind of the times of this window, as a checkpoint keeps it."""
+        return self._admission.clock.kind_of(self._log.tail)
 
     @in_turn
     def _hand_over(self, number: int) -> Version:
         """The window as a version, which the caller keeps; closes the window. For the hold of an attempt."""
         assert self._stored is not None
-        version = self._stored.hand_over(number, self.monoid, self.policy)
+        version = self._stored.hand_over(number, self.monoid, self.policy, self._time_kind())
         self._log.tails = []
         self._closed, self._ended = CLOSED, True
         return version
@@ -484,7 +488,7 @@ def open_version(
     The caller keeps the version, and not the store's root. `inline` bytes of each tail may stand in a
     version: a window smaller than a page, whose rows fit there, never touches the store.
     """
-    check_alone(name, base)
+    check_alone(name, policy, base)
     window = kind.__new__(kind)
     window._begin(monoid, policy, store, name, page_size, hold, inline=inline)
     if base is not None:

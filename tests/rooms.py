@@ -27,13 +27,16 @@ ROOMS = {
     "encoding": Room("values in columns and as bytes", "base monoids numbers", "mta.encoding mta.inputs"),
     "core": Room("the paper: no stores, no threads", "base encoding monoids numbers times"),
     "monoids.laws": Room("the laws of monoids, as tests", "base core encoding monoids"),
-    "policies": Room("which elements a window holds", "base core monoids"),
+    "policies": Room("which elements a window holds", "base core monoids times"),
     "paging": Room("pages in stores: buffer, cache, reaper", "base core encoding monoids stores"),
     "durability": Room(
-        "manifests, writers, checkpoints, verify, gc", "base core encoding monoids paging policies stores"
+        "manifests, writers, checkpoints, verify, gc",
+        "base core encoding monoids paging policies stores times",
     ),
     "window": Room(
-        "the windows that users hold", "base core durability encoding monoids paging policies stores", WINDOW
+        "the windows that users hold",
+        "base core durability encoding monoids paging policies stores times",
+        WINDOW,
     ),
     "baselines": Room("DABA and the other algorithms", "base core encoding monoids policies times window"),
     "slicing": Room(

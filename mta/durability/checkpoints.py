@@ -20,6 +20,7 @@ from mta.durability.writer import Writer
 from mta.errors import ManifestMismatch
 from mta.monoids.base import Monoid
 from mta.policies import Policy
+from mta.times.kinds import NUMBERS, TimeKind
 from stores import Store, StoreChanged
 
 #: The entries of a tail that stand in the manifest itself take at most this many bytes.
@@ -33,6 +34,7 @@ class Content(NamedTuple):
     tail: int
     youngest: Any
     tails: list[Tail]
+    kind: TimeKind = NUMBERS
 
 
 class Checkpoints:
@@ -90,6 +92,7 @@ class Checkpoints:
             extents=extents.behind(min(root.first_needed() or 0, *(view.head for view in content.views))),
             tails=tails,
             next_part=self._next_part,
+            kind=content.kind,
         )
 
     def _save_tail(self, tail: Tail, documents: dict[str, bytes]) -> SavedTail:
@@ -158,11 +161,19 @@ def check_matches(
             )
 
 
-def check_alone(name: str, version: Version | None) -> None:
-    """Raises ManifestMismatch unless a version is of one window, which goes up to its tail."""
-    if version is not None and (len(version.views) != 1 or version.views[0].end != version.tail):
+def check_alone(name: str, policy: Policy | None, version: Version | None) -> None:
+    """Raises ManifestMismatch unless a version is of one window up to its tail, and has its policy's times."""
+    if version is None:
+        return
+    if len(version.views) != 1 or version.views[0].end != version.tail:
         views = ", ".join(f"[{view.head}, {view.end})" for view in version.views)
         raise ManifestMismatch(
             f"version {version.number} of the window {name!r} has the views {views} of {version.tail} "
             "elements, and not one window up to the last element: it cannot be restored as one"
+        )
+    in_microseconds = None if policy is None else policy.in_microseconds
+    if version.tail and in_microseconds is (version.kind is NUMBERS):
+        raise ManifestMismatch(
+            f"the times in version {version.number} of the window {name!r} are {version.kind.value}, and the "
+            f"policy {policy!r} is for others; restore it with the policy that it was checkpointed with"
         )

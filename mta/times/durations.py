@@ -116,6 +116,8 @@ def check_duration(value: object, what: str) -> Duration:
     Raises TypeError if it is none, and ValueError if it is NaN, no whole number of microseconds, has no fixed
     length, such as a month, or cannot be read.
     """
+    if isinstance(value, Duration):
+        return value
     microseconds = real_duration(value, what)
     if microseconds is not None:
         return Duration(microseconds, real=True)

@@ -216,7 +216,7 @@ def other_kind(kind: TimeKind, time: object) -> str:
     """The message for a time that is not of a window's kind."""
     given = is_date(time)
     if kind is NUMBERS:
-        hint = 'give a number, or a duration with its unit to the policy, as in TimeWindow("30 days")'
+        hint = "give numbers, or dates from the first element on"
     elif not given:
         hint = f"give {_EXAMPLES[kind]}"
     elif kind is INSTANTS:
