@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,9 @@ from mta.monoids.ufuncs import quiet
 from mta.options import is_number, is_whole, whole_number
 from mta.paging.bounds import Bounds
 from mta.policies import Policy
+from mta.times.durations import Duration, real_duration
 from mta.times.kinds import (
+    ANY,
     FIRST,
     INSTANTS,
     LAST,
@@ -238,6 +241,32 @@ class Clock:
         if self.kind is None:
             self.kind = self._fixed = kind
 
+    def agreeing(self, kinds: frozenset[TimeKind], what: str, count: int) -> Clock:
+        """The clock, after `count` elements, with `what`, which goes with some kinds of times only.
+
+        Raises TypeError if it does not go with the times and durations so far.
+        """
+        clock = copy(self)
+        clock._undo_failed_decision(count)
+        real = None if kinds == ANY else NUMBERS not in kinds
+        clash = clock.kind is not None and clock.kind not in kinds
+        if clash or (real is not None and clock._in_microseconds is (not real)):
+            names = " or ".join(kind.value for kind in TimeKind if kind in kinds)
+            so_far = "others" if clock.kind is None else clock.kind.value
+            raise TypeError(
+                f"{what} goes with times that are {names}, and the times are {so_far}; write all durations "
+                "with their unit, or all as numbers in the unit of the times"
+            )
+        clock._in_microseconds = real if clock._in_microseconds is None else clock._in_microseconds
+        if len(kinds) == 1:
+            clock._fix(*kinds)
+        return clock
+
+    @property
+    def in_microseconds(self) -> bool:
+        """Whether durations have a unit."""
+        return bool(self._in_microseconds)
+
     def shown(self, number: Time) -> Any:
         """A time of the window as users have it. Raises PageCorrupt for what no date can be."""
         if self.kind is None or self.kind is NUMBERS:
@@ -266,16 +295,16 @@ class Clock:
         """Raises TypeError unless the window, whose times have been of no kind or another, may have these."""
         if self.kind is NUMBERS and self._in_microseconds is False:
             raise TypeError(
-                "the duration in the policy of this window is a number, so its times are numbers, got "
-                f'{time!r}; write the duration with its unit, as TimeWindow("30 days"), and give dates'
+                f"durations were given here as numbers, so times are numbers too, got {time!r} of type "
+                f'{type(time).__name__}; write durations with their unit, such as "30 days", to give dates'
             )
         if self.kind is not None:
             raise TypeError(other_kind(self.kind, time))
         if self._in_microseconds and kind is NUMBERS:
             raise TypeError(
-                f"the duration in the policy of this window has a unit, so its times are {INSTANTS.value} "
-                f"or {LOCAL.value}, got {time!r} of type {type(time).__name__}; give dates, or "
-                "write the duration as a number in the unit of your times"
+                f"durations were given here with their unit, so times are {INSTANTS.value} or {LOCAL.value}, "
+                f"got {time!r} of type {type(time).__name__}; give dates, or write durations as numbers in "
+                "the unit of your times"
             )
 
 
@@ -377,7 +406,25 @@ def number_option(owner: str, name: str, value: Any) -> Time:
 
 def positive_option(owner: str, name: str, value: Any) -> Time:
     """The same for a number above 0."""
-    number = number_option(owner, name, value)
+    return _above_0(owner, name, number_option(owner, name, value))
+
+
+def duration_option(owner: str, name: str, value: Any) -> Duration:
+    """An option of a constructor that is a duration: a finite number, or one with its unit."""
+    microseconds = real_duration(value, f"{owner}({name}=...)")
+    if microseconds is not None:
+        return Duration(microseconds, real=True)
+    return Duration(number_option(owner, name, value), real=False)
+
+
+def positive_duration(owner: str, name: str, value: Any) -> Duration:
+    """The same for a duration above 0."""
+    duration = duration_option(owner, name, value)
+    _above_0(owner, name, duration.amount)
+    return duration
+
+
+def _above_0(owner: str, name: str, number: Time) -> Time:
     if number <= 0:
         raise ValueError(f"{owner}({name}=...) is greater than 0, got {number!r}")
     return number

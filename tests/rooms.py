@@ -40,7 +40,8 @@ ROOMS = {
     ),
     "baselines": Room("DABA and the other algorithms", "base core encoding monoids policies times window"),
     "slicing": Room(
-        "late tuples, sessions, many queries", "base baselines core encoding monoids stores window"
+        "late tuples, sessions, many queries",
+        "base baselines core encoding monoids stores times window",
     ),
     "keyed": Room(
         "many keys: short windows in columns, segments, long windows",

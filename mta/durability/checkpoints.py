@@ -162,7 +162,7 @@ def check_matches(
 
 
 def check_alone(name: str, policy: Policy | None, version: Version | None) -> None:
-    """Raises ManifestMismatch unless a version is of one window up to its tail, and has its policy's times."""
+    """Raises ManifestMismatch unless a version is of one window up to its tail, with its policy's times."""
     if version is None:
         return
     if len(version.views) != 1 or version.views[0].end != version.tail:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from mta.kinds import Array, Time
-from mta.times.durations import MICROSECONDS
+from mta.times.durations import MICROSECONDS, Duration
 
 
 class TimeKind(Enum):
@@ -32,6 +32,9 @@ class TimeKind(Enum):
 
 
 NUMBERS, INSTANTS, LOCAL = TimeKind
+
+#: Kinds of times that go together with something: a number without a unit, a duration with one, or neither.
+PLAIN, DATES, ANY = frozenset([NUMBERS]), frozenset([INSTANTS, LOCAL]), frozenset(TimeKind)
 
 _SINCE = datetime(1970, 1, 1, tzinfo=UTC)
 _SINCE_LOCAL = datetime(1970, 1, 1)
@@ -199,6 +202,11 @@ def _scale(unit: str, count: int) -> tuple[int, int, int, int]:
         raise TypeError("a np.datetime64 needs a unit to be a time")
     tick = count * MICROSECONDS[unit]
     return math.ceil(FIRST / tick), math.floor(LAST / tick), tick.numerator, tick.denominator
+
+
+def kinds_with(duration: Duration) -> frozenset[TimeKind]:
+    """The kinds of times that a duration goes with: 0 goes with all."""
+    return DATES if duration.real else PLAIN if duration.amount else ANY
 
 
 def as_people_have_it(number: Time, kind: TimeKind) -> Any:

@@ -54,7 +54,7 @@ REFUSED: dict[str, Refused] = {
     "time a datetime": (
         lambda w: w.insert(1, datetime(2024, 1, 1)),
         TypeError,
-        "so its times are numbers, got datetime",
+        "so times are numbers too, got datetime",
     ),
     "time NaT": (lambda w: w.insert(1, np.datetime64("NaT")), ValueError, "a time is missing, got .*NaT"),
     "evict too many": (lambda w: w.evict(4), EmptyWindowError, r"cannot evict 4 .* a window that holds 3"),

@@ -108,8 +108,8 @@ TIMES = [
     ("12", TypeError, "int or a float.*'12'.*str"),
     (1j, TypeError, "int or a float.*1j.*complex"),
     ([100], (TypeError, ValueError), r"\[100\]|times"),
-    (datetime.date(2020, 1, 2), TypeError, "times of this window are numbers, got .*2020, 1, 2.*date"),
-    (np.datetime64("2020-01-02"), TypeError, "times of this window are numbers, got .*2020"),
+    (datetime.date(2020, 1, 2), TypeError, "times (of this window )?are numbers.*, got .*2020, 1, 2.*date"),
+    (np.datetime64("2020-01-02"), TypeError, "times (of this window )?are numbers.*, got .*2020"),
 ]
 
 
@@ -136,7 +136,7 @@ def test_a_truth_value_is_no_time(numbers: Subject, call: str) -> None:
         (np.array([100, 101, 2**63], dtype=np.uint64), ValueError, "row 2.*9223372036854775808"),
         ([100, None, 101], TypeError, "row 1.*None"),
         (np.array(["a", "b", "c"]), TypeError, "row 0.*'a'"),
-        (np.array(["2020", "2021", "2022"], dtype="M8[Y]"), TypeError, "window are numbers, got .*2020"),
+        (np.array(["2020", "2021", "2022"], dtype="M8[Y]"), TypeError, "are numbers.*, got .*2020"),
         (np.array([100, 99, 101]), OutOfOrderError, "time 99 in row 1 is before 100"),
         ([100, 101, 100.5], OutOfOrderError, r"time 100\.5 in row 2 is before 101"),
         ([16, 100, 101], OutOfOrderError, r"time 16.* in row 0 is before 18"),

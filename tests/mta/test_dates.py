@@ -204,7 +204,7 @@ def test_the_policy_fixes_the_kind(kind: Any, call: str) -> None:
         window = kind(monoids.Sum(), policy)
         for wrong in (3, 2.5, 1_714_564_800_000_000_000, np.int64(3)):
             with pytest.raises(
-                TypeError, match=r"policy of this window has a unit, so .* UTC or local.*, got"
+                TypeError, match=r"durations were given here with their unit, so .* UTC or local.*, got"
             ):
                 CALL[call](window, wrong)
         CALL[call](window, GIVEN["local"])
@@ -218,7 +218,7 @@ def test_the_policy_fixes_the_kind(kind: Any, call: str) -> None:
         window = kind(monoids.Sum(), policy)
         for date_given in (NOW, NOW.replace(tzinfo=UTC), date(2024, 1, 1), np.datetime64("2024-01-01")):
             with pytest.raises(
-                TypeError, match=r"is a number, so its times are numbers.*TimeWindow\(\"30 days"
+                TypeError, match=r"durations were given here as numbers, so .*such as \"30 days"
             ):
                 CALL[call](window, date_given)
         CALL[call](window, 3)
@@ -228,7 +228,7 @@ def test_the_policy_fixes_the_kind(kind: Any, call: str) -> None:
 def test_a_column_of_nanoseconds_as_integers_is_refused(kind: Any) -> None:
     times = pd.Series(pd.date_range("2024-01-01", periods=3, tz="UTC"))
     window = kind(monoids.Count(), TimeWindow("30 days"))
-    with pytest.raises(TypeError, match="has a unit, so its times are instants in UTC or local times"):
+    with pytest.raises(TypeError, match="with their unit, so times are instants in UTC or local times"):
         window.slide([1, 2, 3], times.astype("int64"))
     assert window.slide([1, 2, 3], times).tolist() == [1, 2, 3]
     with pytest.raises(TypeError, match="the times of this window are instants in UTC, got 1704"):
@@ -426,3 +426,24 @@ def test_a_page_with_times_that_are_no_dates() -> None:
             PageCorrupt, match=r"the times of this window are local .*, and one of its pages has"
         ):
             window.oldest  # noqa: B018
+
+
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_a_failed_element_does_not_undo_what_was_fixed_before(kind: Any) -> None:
+    window = kind(monoids.Sum())
+    window.evict_until(NOW)
+    for _ in range(2):
+        with pytest.raises(TypeError):
+            window.push("x", NOW)
+        with pytest.raises(TypeError, match="the times of this window are local times"):
+            window.push(1, 3)
+    store = open_store("memory:")
+    with kind(monoids.Sum(), store=store, name="w") as counted:
+        counted.push(1)
+        counted.checkpoint()
+    with kind.restore(store, "w", monoids.Sum()) as window:
+        for time in (None, 5):
+            with pytest.raises(TypeError):
+                window.push("x", time)
+            with pytest.raises(TypeError, match="the times of this window are numbers, got"):
+                window.push(1, NOW)
