@@ -29,46 +29,21 @@ MICROSECONDS = {
     "as": Fraction(1, 10**12),
 }
 
-#: The units of a text. Words and "min" may be in capitals, symbols as they are here.
-_WORDS = {
-    "W": "week weeks",
-    "D": "day days",
-    "h": "hour hours hr hrs",
-    "m": "minute minutes min mins",
-    "s": "second seconds sec secs",
-    "ms": "millisecond milliseconds milli millis",
-    "us": "microsecond microseconds micro micros",
-    "ns": "nanosecond nanoseconds nano nanos",
+#: How a text may write each unit, in small letters or capitals.
+_WRITTEN = {
+    "W": "w week weeks",
+    "D": "d day days",
+    "h": "h hr hrs hour hours",
+    "m": "min mins minute minutes",
+    "s": "s sec secs second seconds",
+    "ms": "ms millisecond milliseconds",
+    "us": "us µs μs microsecond microseconds",
+    "ns": "ns nanosecond nanoseconds",
 }
-_SYMBOLS = {
-    "W": "w W",
-    "D": "d D",
-    "h": "h H",
-    "m": "m",
-    "s": "s S",
-    "ms": "ms",
-    "us": "us µs μs",
-    "ns": "ns",
-}
-_OF_WORD = {word: unit for unit, words in _WORDS.items() for word in words.split()}
-_OF_SYMBOL = {symbol: unit for unit, symbols in _SYMBOLS.items() for symbol in symbols.split()}
+_UNITS = {name: unit for unit, names in _WRITTEN.items() for name in names.split()}
 
 #: Units whose length depends on where in the calendar they begin.
-_OF_CALENDAR = (
-    "month",
-    "months",
-    "mon",
-    "mons",
-    "mo",
-    "quarter",
-    "quarters",
-    "q",
-    "year",
-    "years",
-    "yr",
-    "yrs",
-    "y",
-)
+_OF_CALENDAR = ("mo", "mon", "month", "months", "q", "quarter", "quarters", "y", "yr", "yrs", "year", "years")
 
 _PART = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([^\W\d_]+)\s*,?")
 
@@ -199,11 +174,15 @@ def _of_text(text: str, what: str) -> Fraction:
 
 
 def _unit(name: str, text: str, what: str) -> str:
-    unit = _OF_SYMBOL.get(name) or _OF_WORD.get(name.lower())
+    unit = _UNITS.get(name.lower())
     if unit is not None:
         return unit
-    if name == "M" or name.lower() in _OF_CALENDAR:
+    if name.lower() in _OF_CALENDAR:
         raise ValueError(_no_fixed_length(what, text))
+    if name.lower() == "m":
+        raise ValueError(
+            f"{what} takes no m, which may be minutes or months: write min, or days; got {text!r}"
+        )
     raise ValueError(
         f"{what} takes weeks, days, hours, minutes, seconds, ms and us, and no {name!r}: got {text!r}"
     )
