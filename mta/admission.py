@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from mta.checks import MAX_TIME, Clock, check_batch_times, check_time
+from mta.checks import MAX_TIME, Clock, check_time
 from mta.core.log import Log
 from mta.core.view import Batch
 from mta.encoding.packing import check_text, pack, pack_entries
 from mta.errors import OutOfOrderError
 from mta.inputs import lift_of, row_of
 from mta.kinds import Row, State, Time, Value
+from mta.times.kinds import NUMBERS
 
 
 def _all_numbers(row: tuple[Any, ...]) -> bool:
@@ -28,10 +29,10 @@ class Admission:
 
     __slots__ = ("_lift", "_log", "_row", "_stored", "clock")
 
-    def __init__(self, log: Log, *, asked_for_times: bool, stored: bool) -> None:
+    def __init__(self, log: Log, *, in_microseconds: bool | None, stored: bool) -> None:
         self._log = log
         self._row, self._lift = row_of(log.layout.monoid), lift_of(log.layout.monoid)
-        self.clock = Clock(asked_for=asked_for_times)
+        self.clock = Clock(in_microseconds)
         #: whether elements go to a store, which cannot hold everything
         self._stored = stored
 
@@ -43,9 +44,9 @@ class Admission:
             time = tail if clock.given is False else clock.counted(tail)
         else:
             if type(time) is not int and type(time) is not float:
-                time = check_time(time)
-            if not clock.given:
-                clock.give(tail)
+                time = clock.take(time, tail)
+            elif not clock.numbers:
+                clock.give(time, NUMBERS, tail)
             if not log.youngest <= time <= MAX_TIME:
                 check_time(time)
                 raise self._out_of_order(time)
@@ -64,9 +65,8 @@ class Admission:
         if times is None:
             first = self.clock.counted(log.tail) if count else log.tail
             times = np.arange(first, first + count)
-        elif count:
-            self.clock.give(log.tail)
-        times = check_batch_times(times, count)
+        else:
+            times = self.clock.take_all(times, count, log.tail)
         if count and times[0] < log.youngest:
             raise self._out_of_order(times[:1].tolist()[0], " in row 0")
         if self._stored and count:
@@ -87,7 +87,8 @@ class Admission:
             pack_entries([self._log.layout.monoid.pack(state)])
 
     def _out_of_order(self, time: Time, where: str = "") -> OutOfOrderError:
+        time, youngest = map(self.clock.shown, (time, self._log.youngest))
         return OutOfOrderError(
-            f"time {time!r}{where} is before {self._log.youngest!r}, the time of the youngest element "
-            "inserted; insert elements in the order of their times"
+            f"time {time!r}{where} is before {youngest!r}, the time of the youngest element inserted; insert "
+            "elements in the order of their times"
         )

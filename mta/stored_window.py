@@ -14,10 +14,10 @@ from mta.durability.checkpoints import INLINE, Checkpoints, Content, fingerprint
 from mta.durability.manifest import SavedView, Version
 from mta.durability.ownership import Ownership
 from mta.encoding.packing import pack
-from mta.kinds import Time
 from mta.monoids.base import Monoid
 from mta.paging.stored import StoredPages
 from mta.policies import Policy
+from mta.times.kinds import NUMBERS, TimeKind
 from stores import Conflict, Store, StoreError
 
 #: The offset of a window without a checkpoint, packed.
@@ -45,26 +45,33 @@ class StoredWindow:
         self.offset = NO_OFFSET
         self.version: int | None = None
 
-    def _content(self) -> Content:
+    def _content(self, kind: TimeKind) -> Content:
         log = self._log
         if log.unfinished:  # after an interrupt: views would end before the tail
             finish(log)
         views = tuple(
             SavedView(view.head, view.end, view.oldest if len(view) else None) for view in self._views
         )
-        return Content(views, log.tail, log.youngest, log.tails)
+        return Content(views, log.tail, log.youngest, log.tails, kind)
 
-    def checkpoint(self, offset: Any, monoid: Monoid, policy: Policy | None, keep: Time | None = None) -> int:
+    def checkpoint(
+        self,
+        offset: Any,
+        monoid: Monoid,
+        policy: Policy | None,
+        kind: TimeKind = NUMBERS,
+        keep: str | None = None,
+    ) -> int:
         """Commits a version with the caller's offset; returns its number.
 
-        Writes the pages and the entries of tails since the last checkpoint. Raises Fenced if another writer
-        has taken the window over.
+        `kind` is that of the window's times. Writes the pages and the entries of tails since the last
+        checkpoint. Raises Fenced if another writer has taken the window over.
         """
         packed = pack(offset)
         self.pages.check_deletions()
         self.pages.flush(self._log.tail)
         version = self.checkpoints.commit(
-            *(self._content(), packed, monoid.fingerprint(), fingerprint(policy, keep)),
+            *(self._content(kind), packed, monoid.fingerprint(), fingerprint(policy, keep)),
             check=lambda version: self.pages.check_present(version.keys(self._name)),
         )
         self.offset, self.version = packed, version.number
@@ -99,15 +106,17 @@ class StoredWindow:
         with suppress(StoreError, Conflict):
             self.hold.let_go()
 
-    def hand_over(self, number: int, monoid: Monoid, policy: Policy | None) -> Version:
+    def hand_over(
+        self, number: int, monoid: Monoid, policy: Policy | None, kind: TimeKind = NUMBERS
+    ) -> Version:
         """The window as a version, which the caller keeps; published if anything was written for it.
 
-        For the hold of an attempt. Ends the background work.
+        For the hold of an attempt. `kind` is that of the window's times. Ends the background work.
         """
         hold, pages = self.hold, self.pages
         assert isinstance(hold, AttemptHold)
         pages.flush(self._log.tail)
-        version = self.checkpoints.version(self._content(), number, pack(number))
+        version = self.checkpoints.version(self._content(kind), number, pack(number))
         if hold.claimed:
             hold.commit(version, monoid.fingerprint(), fingerprint(policy))
             pages.delete_behind()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import Any, NoReturn, Self, TypeVar
 from uuid import uuid4
 
@@ -18,11 +17,10 @@ from mta.checks import (
     check_count,
     check_keep,
     check_kept,
-    check_moments,
     check_page_size,
     check_parts,
     check_restored,
-    check_time,
+    unit_of,
 )
 from mta.core.amortized_view import AmortizedView
 from mta.core.batch import slide, slide_in_parts
@@ -47,6 +45,8 @@ from mta.paging.local import LocalPages
 from mta.paging.stored import StoredPages
 from mta.policies import Policy
 from mta.stored_window import StoredWindow
+from mta.times.durations import Duration
+from mta.times.kinds import TimeKind
 from mta.turns import CLOSED, TakesTurns, in_turn
 from stores import Store
 
@@ -79,29 +79,29 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         buffered: int | None = None,
         cached: int | None = None,
         refill_below: int | None = None,
-        keep: float | None = None,
+        keep: Any = None,
     ) -> None:
         monoid = check_parts(monoid, policy, store)
-        if keep is not None:
-            check_keep(keep, policy)
+        kept = None if keep is None else check_keep(keep, policy)
         bounds = check_kept(retain, lease, buffered, cached, refill_below)
         name, size = f"window-{uuid4().hex}" if name is None else name, check_page_size(monoid, page_size)
         hold = None if store is None else Ownership(store, name, size, retain=retain, lease=lease)
-        frames = frames_of(monoid, policy)
-        self._begin(monoid, policy, frames, store, name, size, hold, bounds, keep=keep)
+        frames, unit = frames_of(monoid, policy), unit_of(monoid, policy, kept)
+        self._begin(monoid, policy, frames, unit, store, name, size, hold, bounds, keep=kept)
 
     def _begin(
         self,
         monoid: Monoid,
         policy: Policy | None,
         frames: Sequence[Frame],
+        in_microseconds: bool | None,
         store: Store | None,
         name: str,
         page_size: int,
         hold: Ownership | AttemptHold | None,
         bounds: Bounds = AS_IS,
         inline: int = INLINE,
-        keep: Time | None = None,
+        keep: Duration | None = None,
     ) -> None:
         """An empty window, whose pages are in a store if there is a writer's hold.
 
@@ -109,27 +109,31 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         """
         self._monoid, self._policy = monoid, policy
         self._store, self._name, self._page_size = store, name, page_size
-        self._keep = keep
         self._lower = lower_of(monoid)
         layout, pages = layout_of(monoid), None
         if store is not None and hold is not None:
             pages = StoredPages(store, name, layout, hold, page_size.bit_length() - 1, bounds)
         self._log = Log(layout, pages or LocalPages(), page_size)
-        self._frame, limits = frames[0], frames[0].limits
-        self._limits = limits
+        self._frame, self._limits = frames[0], frames[0].limits
+        limits, stored = self._limits, hold is not None
+        self._admission = Admission(self._log, in_microseconds=in_microseconds, stored=stored)
         self._framed: FramedLog | None = None
         self._view: Any
+        self._keep = keep
         if len(frames) == 1 and frames[0].plain and keep is None:
             self._rule = rule_of(limits)
             self._view = self._view_kind(monoid)(self._log, singles=bool(limits.predicates))
             views = [self._view]
         else:
-            framed = FramedLog(self._log, [(frame, self._view_of(frame)) for frame in frames], keep)
+            framed = FramedLog(
+                self._log,
+                [(frame, self._view_of(frame)) for frame in frames],
+                None if keep is None else keep.amount,
+                self._admission.clock.shown,
+            )
             self._view = self._framed = framed
             self._lower, self._push = None, framed.push  # type: ignore[method-assign,assignment]
             views = framed.views
-        timed = sum(map(attrgetter("timed"), frames)) > 0
-        self._admission = Admission(self._log, asked_for_times=timed, stored=hold is not None)
         self._stored: StoredWindow | None = None
         if store is not None and hold is not None and pages is not None:
             self._stored = StoredWindow(store, name, self._log, views, pages, hold, inline)
@@ -151,7 +155,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
                 f"the policy {self._policy!r} evicts by aggregates, one element after the other, so there is "
                 "no window as of a moment: ask under a policy of time and count"
             )
-        return FramedLog(self._log, [(self._frame, self._view)])
+        return FramedLog(self._log, [(self._frame, self._view)], shown=self._admission.clock.shown)
 
     @staticmethod
     @abstractmethod
@@ -193,14 +197,15 @@ class MonoidTreeAggregator(TakesTurns, ABC):
     @property
     def oldest(self) -> Any:
         """The time of the oldest element, or None."""
-        return self._view.oldest if len(self._view) else None
+        return self._admission.clock.shown(self._view.oldest) if len(self._view) else None
 
     @property
     def youngest(self) -> Any:
         """The time of the youngest element, or None."""
         if self._framed is not None:
-            return self._framed.youngest
-        return self._log.youngest if len(self._view) else None
+            youngest = self._framed.youngest
+            return None if youngest is None else self._admission.clock.shown(youngest)
+        return self._admission.clock.shown(self._log.youngest) if len(self._view) else None
 
     def query(self) -> Any:
         """The aggregate of the window, lowered; of an empty window, that of the identity.
@@ -218,21 +223,19 @@ class MonoidTreeAggregator(TakesTurns, ABC):
             self._busy = False
 
     @in_turn
-    def range_query(self, t0: float, t1: float) -> Any:
+    def range_query(self, t0: Any, t1: Any) -> Any:
         """The aggregate of the window's elements with t0 <= time <= t1, lowered, in O(log n).
 
         Raises ValueError if t0 > t1.
         """
-        t0, t1 = check_time(t0), check_time(t1)
-        if t0 > t1:
-            raise ValueError(f"range_query goes from the older to the younger time, got {t0} and {t1}")
         log, first = self._log, self._view.head if self._framed is None else self._framed.first
+        t0, t1 = self._admission.clock.asked_range(t0, t1, log.tail)
         start = log.first_position(first, t0, "left")
         stop = log.first_position(start, t1, "right")
         return self.monoid.lower(log.fold(start, stop) if start < stop else self.monoid.identity)
 
     @in_turn
-    def at(self, moment: float) -> Any:
+    def at(self, moment: Any) -> Any:
         """The result as of a moment, without an element, in O(log n); evicts nothing.
 
         As of a moment there are the elements with times up to the moment, and the frames are at the moment.
@@ -240,7 +243,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         long as no element is gone that the window had then; `keep=` keeps elements longer. Raises ValueError
         otherwise, and under a predicate.
         """
-        return self._frames.at(check_time(moment))
+        return self._frames.at(self._admission.clock.asked(moment, self._log.tail))
 
     @property
     def offset(self) -> Any:
@@ -259,7 +262,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
 
     # -- elements in ------------------------------------------------------------------------------------
 
-    def insert(self, value: Value, time: float | None = None) -> None:
+    def insert(self, value: Value, time: Any = None) -> None:
         """Appends an element, and does not enforce the policy.
 
         Under a policy without times `time` may be left out, for all elements: the elements are counted then.
@@ -275,7 +278,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         finally:
             self._busy = False
 
-    def push(self, value: Value, time: float | None = None) -> Any:
+    def push(self, value: Value, time: Any = None) -> Any:
         """Appends an element, enforces the policy and returns the result, all or nothing.
 
         Raises what `insert` raises. An element that fills a page waits for the store if the buffer is full.
@@ -355,7 +358,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         """
         view, layout = self._view, self._log.layout
         if at is not None:
-            frames, moments = self._frames, check_moments(at)
+            frames, moments = self._frames, self._admission.clock.asked_all(at, self._log.tail)
             return frames.slide_at(self._admission.batch(values, times), moments)
         batch = self._admission.batch(values, times)
         if not len(batch):
@@ -396,9 +399,9 @@ class MonoidTreeAggregator(TakesTurns, ABC):
             self._busy = False
 
     @in_turn
-    def evict_until(self, t: float) -> int:
+    def evict_until(self, t: Any) -> int:
         """Evicts all elements with time <= t, in O(log n); returns how many."""
-        t, view = check_time(t), self._view
+        t, view = self._admission.clock.asked(t, self._log.tail), self._view
         if self._framed is not None:
             return self._framed.evict_until(t)
         if not len(view) or view.oldest > t:
@@ -426,7 +429,8 @@ class MonoidTreeAggregator(TakesTurns, ABC):
             raise WindowError(
                 f"the window {self.name!r} has no store to make a checkpoint in; give it store=..."
             )
-        return self._stored.checkpoint(offset, self.monoid, self.policy, self._keep)
+        keep = None if self._keep is None else repr(self._keep)
+        return self._stored.checkpoint(offset, self.monoid, self.policy, self._time_kind(), keep)
 
     @classmethod
     def restore(
@@ -443,7 +447,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         buffered: int | None = None,
         cached: int | None = None,
         refill_below: int | None = None,
-        keep: float | None = None,
+        keep: Any = None,
     ) -> Self:
         """Opens the window as its last checkpoint, or a retained `version`, left it. Fences its older writer.
 
@@ -453,17 +457,17 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         Reads the root and the tails in at most three round trips; pages are read when they are needed.
         """
         monoid = check_restored(monoid, policy, store, version)
-        if keep is not None:
-            check_keep(keep, policy)
+        kept = None if keep is None else check_keep(keep, policy)
         bounds, frames = check_kept(retain, lease, buffered, cached, refill_below), frames_of(monoid, policy)
+        unit = unit_of(monoid, policy, kept)
 
         def check(root: Root) -> None:
-            check_matches(name, monoid, policy, page_size, root, keep)
-            check_views(name, root.version(version), frames, keep)
+            check_matches(name, monoid, policy, page_size, root, None if kept is None else repr(kept))
+            check_views(name, root.version(version), frames, unit, kept is not None)
 
         hold = Ownership.find(store, name, version, check, retain=retain, lease=lease)
         window = cls.__new__(cls)
-        window._begin(monoid, policy, frames, store, name, hold.page_size, hold, bounds, keep=keep)
+        window._begin(monoid, policy, frames, unit, store, name, hold.page_size, hold, bounds, keep=kept)
         window._resume(hold.take_over())
         return window
 
@@ -471,13 +475,17 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         """Makes this window, which is empty and has a store, what a version says."""
         assert self._stored is not None
         self._stored.restore(version)
-        self._admission.clock.resume(version.youngest, version.tail)
+        self._admission.clock.resume(version.youngest, version.tail, version.kind)
+
+    def _time_kind(self) -> TimeKind:
+        """The kind of the times of this window, as a checkpoint keeps it."""
+        return self._admission.clock.kind_of(self._log.tail)
 
     @in_turn
     def _hand_over(self, number: int) -> Version:
         """The window as a version, which the caller keeps; closes the window. For the hold of an attempt."""
         assert self._stored is not None
-        version = self._stored.hand_over(number, self.monoid, self.policy)
+        version = self._stored.hand_over(number, self.monoid, self.policy, self._time_kind())
         self._log.tails = []
         self._closed, self._ended = CLOSED, True
         return version
@@ -571,9 +579,10 @@ def open_version(
     version: a window smaller than a page, whose rows fit there, never touches the store.
     """
     frames = frames_of(monoid, policy)
-    check_views(name, base, frames)
+    unit = unit_of(monoid, policy, None)
+    check_views(name, base, frames, unit)
     window = kind.__new__(kind)
-    window._begin(monoid, policy, frames, store, name, page_size, hold, inline=inline)
+    window._begin(monoid, policy, frames, unit, store, name, page_size, hold, inline=inline)
     if base is not None:
         window._resume(base)
     return window

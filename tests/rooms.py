@@ -22,7 +22,7 @@ ROOMS = {
     "stores.testing": Room("the contract of a store, as a test class", "stores"),
     "base": Room("kinds of values, errors, users' functions", "", BASE),
     "numbers": Room("sums of whole numbers in two words", "base"),
-    "times": Room("the arithmetic of times and spans", "base"),
+    "times": Room("kinds of times, durations, their arithmetic", "base"),
     "frames": Room("which elements a window holds, by count and time", "base times"),
     "monoids": Room("what is aggregated", "base frames numbers"),
     "encoding": Room("values in columns and as bytes", "base monoids numbers", "mta.encoding mta.inputs"),
@@ -31,18 +31,20 @@ ROOMS = {
     "policies": Room("which elements a window holds", "base frames monoids"),
     "paging": Room("pages in stores: buffer, cache, reaper", "base core encoding monoids stores"),
     "durability": Room(
-        "manifests, writers, checkpoints, verify, gc", "base core encoding monoids paging policies stores"
+        "manifests, writers, checkpoints, verify, gc",
+        "base core encoding monoids paging policies stores times",
     ),
     "window": Room(
         "the windows that users hold",
-        "base core durability encoding monoids paging policies stores",
+        "base core durability encoding monoids paging policies stores times",
         WINDOW,
     ),
     "baselines": Room(
         "DABA and the other algorithms", "base core encoding frames monoids policies times window"
     ),
     "slicing": Room(
-        "late tuples, sessions, many queries", "base baselines core encoding monoids stores window"
+        "late tuples, sessions, many queries",
+        "base baselines core encoding monoids stores times window",
     ),
     "keyed": Room(
         "many keys: short windows in columns, segments, long windows",

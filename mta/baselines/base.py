@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from mta.checks import MAX_TIME, Clock, check_batch_times, check_evicted, check_time
+from mta.checks import MAX_TIME, Clock, check_evicted, check_time
 from mta.core.framed import check_one_window
 from mta.core.states import result_array
 from mta.errors import EmptyWindowError, OutOfOrderError
@@ -17,6 +17,7 @@ from mta.kinds import UNKNOWN, Result, Results, State, Time, Value
 from mta.monoids.base import Monoid
 from mta.monoids.fields import as_monoid
 from mta.policies import Policy
+from mta.times.kinds import NUMBERS
 
 
 class Baseline(ABC):
@@ -77,7 +78,7 @@ class Baseline(ABC):
         self._only_count = limits.count if limits == Limits(count=limits.count) else None
         self._times: deque[Time] = deque()
         self._inserted = 0
-        self._clock = Clock(asked_for=bool(limits.spans()))
+        self._clock = Clock(None if policy is None else policy.in_microseconds)
         #: the time of the last inserted element, also if it has been evicted
         self._youngest: Time = -MAX_TIME
         #: the aggregate of the window, if it has been computed since the last change
@@ -109,7 +110,7 @@ class Baseline(ABC):
     def _aggregate(self) -> State:
         """The aggregate of the window, the identity when it is empty."""
 
-    def insert(self, value: Value, time: float | None = None) -> int | None:
+    def insert(self, value: Value, time: Any = None) -> int | None:
         """Adds an element and does not enforce the policy. Returns a handle if the algorithm has handles.
 
         Times may be left out if the policy needs none. Then all of them are left out, and they are counted.
@@ -124,9 +125,9 @@ class Baseline(ABC):
             time = self._clock.counted(self._inserted)
         else:
             if type(time) is not int and type(time) is not float:
-                time = check_time(time)
-            if not self._clock.given:
-                self._clock.give(self._inserted)
+                time = self._clock.take(time, self._inserted)
+            elif not self._clock.numbers:
+                self._clock.give(time, NUMBERS, self._inserted)
         if not self._youngest <= time <= MAX_TIME:
             raise self._refused(time)
         self._kept = UNKNOWN
@@ -154,9 +155,9 @@ class Baseline(ABC):
             self._evict()
             times.popleft()
 
-    def evict_until(self, t: float) -> int:
+    def evict_until(self, t: Any) -> int:
         """Evicts the elements with time <= t and returns their number. Raises TypeError or ValueError."""
-        bound = check_time(t)
+        bound = self._clock.asked(t, self._inserted)
         times = self._times
         evicted = 0
         while times and times[0] <= bound:
@@ -219,7 +220,7 @@ class Baseline(ABC):
             total = self._kept = self._aggregate()
         return total
 
-    def push(self, value: Value, time: float | None = None) -> Result:
+    def push(self, value: Value, time: Any = None) -> Result:
         """`insert`, `enforce` and `query` in one call. Raises their errors."""
         # `insert` and two common cases of `enforce` are repeated here to save their calls.
         row, lift, times = self._row, self._lift, self._times
@@ -230,9 +231,9 @@ class Baseline(ABC):
             time = self._clock.counted(self._inserted)
         else:
             if type(time) is not int and type(time) is not float:
-                time = check_time(time)
-            if not self._clock.given:
-                self._clock.give(self._inserted)
+                time = self._clock.take(time, self._inserted)
+            elif not self._clock.numbers:
+                self._clock.give(time, NUMBERS, self._inserted)
         if not self._youngest <= time <= MAX_TIME:
             raise self._refused(time)
         self._kept = UNKNOWN
@@ -302,14 +303,14 @@ class Baseline(ABC):
         return len(self._times) - self._holes
 
     @property
-    def oldest(self) -> Time | None:
+    def oldest(self) -> Any:
         """The time of the oldest element, None for an empty window."""
-        return self._times[0] if self._times else None
+        return self._clock.shown(self._times[0]) if self._times else None
 
     @property
-    def youngest(self) -> Time | None:
+    def youngest(self) -> Any:
         """The time of the youngest element, None for an empty window."""
-        return self._times[-1] if self._times else None
+        return self._clock.shown(self._times[-1]) if self._times else None
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError(f"a {type(self).__name__} can be neither copied nor pickled: make a second one")
@@ -333,10 +334,8 @@ class Baseline(ABC):
     def _batch_times(self, times: Value, length: int) -> Sequence[Time]:
         if times is None:
             first = self._clock.counted(self._inserted) if length else self._inserted
-            times = range(first, first + length)
-        elif length:
-            self._clock.give(self._inserted)
-        stamps: list[Time] = check_batch_times(times, length).tolist()
+            return range(first, first + length)
+        stamps: list[Time] = self._clock.take_all(times, length, self._inserted).tolist()
         if stamps and stamps[0] < self._youngest:
             raise self._refused(stamps[0], " in row 0")
         return stamps
@@ -344,7 +343,8 @@ class Baseline(ABC):
     def _refused(self, time: Time, where: str = "") -> Exception:
         """The error for a time before the youngest. Raises TypeError or ValueError if it is no time."""
         check_time(time)
+        time, youngest = map(self._clock.shown, (time, self._youngest))
         return OutOfOrderError(
-            f"time {time!r}{where} is before {self._youngest!r}, the time of the youngest element inserted; "
-            "insert elements in the order of their times"
+            f"time {time!r}{where} is before {youngest!r}, the time of the youngest element inserted; insert "
+            "elements in the order of their times"
         )

@@ -6,10 +6,11 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from itertools import compress
+from typing import Any
 
 from mta.baselines.base import Baseline
 from mta.baselines.flatfat import EMPTY, FlatFAT
-from mta.checks import MAX_TIME, check_time, check_times
+from mta.checks import MAX_TIME
 from mta.core.states import result_array
 from mta.kinds import UNKNOWN, Result, Results, State, Time, Value
 from mta.monoids.base import Monoid
@@ -84,14 +85,14 @@ class ReactiveAggregator(Baseline):
         """The number of slots."""
         return self.fat.capacity
 
-    def insert(self, value: Value, time: float | None = None) -> int:
+    def insert(self, value: Value, time: Any = None) -> int:
         """Adds an element and returns its handle, which is valid until the element is evicted."""
         super().insert(value, time)
         if self._late:
             self._note()
         return self._next_handle - 1
 
-    def insert_at(self, place: int, value: Value, time: float | None = None) -> int:
+    def insert_at(self, place: int, value: Value, time: Any = None) -> int:
         """Adds an element before the one at index `place`, counted from the oldest; returns its handle.
 
         It changes the slots of all elements after `place`. Raises TypeError without `late=True` and unless
@@ -117,7 +118,7 @@ class ReactiveAggregator(Baseline):
         self._ascending = self._ascending and place == last
         return handle
 
-    def push(self, value: Value, time: float | None = None) -> Result:
+    def push(self, value: Value, time: Any = None) -> Result:
         if not self._late:
             return super().push(value, time)
         self.insert(value, time)
@@ -142,8 +143,10 @@ class ReactiveAggregator(Baseline):
             self._put(state, time)
         self.enforce()
 
-    def evict_until(self, t: float) -> int:
-        return self._evict_times(check_time(t), "right") if self._late else super().evict_until(t)
+    def evict_until(self, t: Any) -> int:
+        if not self._late:
+            return super().evict_until(t)
+        return self._evict_times(self._clock.asked(t, self._inserted), "right")
 
     def enforce(self) -> int:
         if not self._late:
@@ -157,19 +160,19 @@ class ReactiveAggregator(Baseline):
         return evicted
 
     @property
-    def oldest(self) -> Time | None:
+    def oldest(self) -> Any:
         if not self._late:
             return super().oldest
         while self._by_time and self._find(self._by_time[0][1]) is None:
             heappop(self._by_time)
-        return self._by_time[0][0] if self._by_time else None
+        return self._clock.shown(self._by_time[0][0]) if self._by_time else None
 
     @property
-    def youngest(self) -> Time | None:
+    def youngest(self) -> Any:
         """The greatest time of an element; with `late=True`, also of an evicted one."""
         if not self._late:
             return super().youngest
-        return self._latest if len(self) else None
+        return self._clock.shown(self._latest) if len(self) else None
 
     def evict_handle(self, handle: int) -> None:
         """Evicts one element at any index, in O(log n), or O(n) after `insert_at`, without a combine.
@@ -221,9 +224,7 @@ class ReactiveAggregator(Baseline):
     def _batch_times(self, times: Value, length: int) -> Sequence[Time]:
         if not self._late or times is None:
             return super()._batch_times(times, length)
-        if length:
-            self._clock.give(self._inserted)
-        stamps: list[Time] = check_times(times, length).tolist()
+        stamps: list[Time] = self._clock.take_all(times, length, self._inserted, ordered=False).tolist()
         return stamps
 
     def _aggregate(self) -> State:

@@ -7,7 +7,7 @@ same frame share a view, and the log keeps elements for the frame that reaches b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 from weakref import ref
@@ -141,8 +141,15 @@ class Keeper:
 class FramedLog:
     """A log and its windows. The methods are those of a view, and results are lowered already."""
 
-    def __init__(self, log: Log, frames: Sequence[tuple[Frame, View]], keep: Time | None = None) -> None:
-        self.log = log
+    def __init__(
+        self,
+        log: Log,
+        frames: Sequence[tuple[Frame, View]],
+        keep: Time | None = None,
+        shown: Callable[[Time], Any] = lambda time: time,
+    ) -> None:
+        """`shown` gives a time as users have it, for errors."""
+        self.log, self._shown = log, shown
         self._frames = tuple(frames)
         self.keeper = None if keep is None else Keeper(log, keep)
         self._names = tuple(log.layout.monoid.monoids) if isinstance(log.layout.monoid, Fields) else ()
@@ -447,10 +454,10 @@ class FramedLog:
             return
         if limits.count is not None and positions(log, first, moments, "right")[0] - limits.count >= first:
             return
-        kept = "no longer than its frames ask" if keep is None else f"for {keep!r} longer than its frames ask"
         raise ValueError(
-            f"the window as of {moment!r} may have had elements that are gone: the youngest element is of "
-            f"{youngest!r}, and elements are kept {kept}; open the window with a larger keep="
+            f"the window as of {self._shown(moment)!r} may have had elements that are gone: the youngest "
+            f"element is of {self._shown(youngest)!r}, and elements are kept as long as the frames and keep= "
+            "ask; open the window with a larger keep="
         )
 
     # -- elements out -----------------------------------------------------------------------------------

@@ -19,9 +19,9 @@ from mta.durability.manifest import MOST_PARTS, Part, Root, SavedTail, SavedView
 from mta.durability.tails import encode_tail, load_tails
 from mta.durability.writer import Writer
 from mta.errors import ManifestMismatch
-from mta.kinds import Time
 from mta.monoids.base import Monoid
 from mta.policies import Policy
+from mta.times.kinds import NUMBERS, TimeKind
 from stores import Store, StoreChanged
 
 #: The entries of a tail that stand in the manifest itself take at most this many bytes.
@@ -35,6 +35,7 @@ class Content(NamedTuple):
     tail: int
     youngest: Any
     tails: list[Tail]
+    kind: TimeKind = NUMBERS
 
 
 class Checkpoints:
@@ -92,6 +93,7 @@ class Checkpoints:
             extents=extents.behind(min(root.first_needed() or 0, *(view.head for view in content.views))),
             tails=tails,
             next_part=self._next_part,
+            kind=content.kind,
         )
 
     def _save_tail(self, tail: Tail, documents: dict[str, bytes]) -> SavedTail:
@@ -135,9 +137,9 @@ class Checkpoints:
         return tails
 
 
-def fingerprint(policy: Policy | None, keep: Time | None = None) -> str:
+def fingerprint(policy: Policy | None, keep: str | None = None) -> str:
     text = "None" if policy is None else policy.fingerprint()
-    return text if keep is None else f"{text} with keep={keep!r}"
+    return text if keep is None else f"{text} with keep={keep}"
 
 
 def check_matches(
@@ -146,7 +148,7 @@ def check_matches(
     policy: Policy | None,
     page_size: int | None,
     root: Root,
-    keep: Time | None = None,
+    keep: str | None = None,
 ) -> None:
     """Raises ManifestMismatch if a window is to be restored with another monoid, policy or page size."""
     for what, then, now in (
@@ -167,12 +169,19 @@ def check_matches(
 
 
 def check_views(
-    name: str, version: Version | None, frames: Sequence[Frame], keep: Time | None = None
+    name: str,
+    version: Version | None,
+    frames: Sequence[Frame],
+    in_microseconds: bool | None,
+    keeps: bool = False,
 ) -> None:
-    """Raises ManifestMismatch unless a version has the views of a window with some frames."""
+    """Raises ManifestMismatch unless a version has the views of a window with some frames, and their times.
+
+    `in_microseconds` says whether the durations of the window have a unit; None if it has no durations.
+    """
     if version is None:
         return
-    views, fits = version.views, len(version.views) == len(frames) + (keep is not None)
+    views, fits = version.views, len(version.views) == len(frames) + keeps
     for view, frame in zip(views, frames):  # noqa: B905  there may be one view more
         fits = fits and (frame.lags or view.end == version.tail)
     if not fits:
@@ -180,4 +189,9 @@ def check_views(
         raise ManifestMismatch(
             f"version {version.number} of the window {name!r} has the views {shown} of {version.tail} "
             f"elements, and not those of a window with {len(frames)} frame(s): it cannot be restored as one"
+        )
+    if version.tail and in_microseconds is (version.kind is NUMBERS):
+        raise ManifestMismatch(
+            f"the times in version {version.number} of the window {name!r} are {version.kind.value}, and its "
+            "frames are for others; restore it with the durations that it was checkpointed with"
         )

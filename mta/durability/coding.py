@@ -16,6 +16,7 @@ from mta.encoding import packing
 from mta.encoding.envelope import seal, unseal
 from mta.encoding.untrusted import Malformed, fields, moment, raw, real, shown, surely, text, whole
 from mta.errors import ManifestCorrupt
+from mta.times.kinds import INSTANTS, LOCAL, NUMBERS, TimeKind
 
 FORMAT = 3
 MAGIC = b"MTAR"
@@ -26,20 +27,29 @@ MOST_VIEWS, MOST_DOCUMENTS = 1 << 10, 1 << 20
 #: The largest position and epoch in a manifest. There is room for more in 64 bits.
 LAST_POSITION = LAST_EPOCH = 1 << 62
 
+#: How a version says the kind of its times. One without this field has numbers.
+_KINDS = {INSTANTS: "instants", LOCAL: "local"}
+
 #: Name and bounds of an epoch, for `whole`.
 EPOCH = ("an epoch", 0, LAST_EPOCH)
 
 
 def pack_version(version: Version) -> list[Any]:
-    """A version as a list. Several views, or one that ends before the tail, take a field more."""
+    """A version as a list.
+
+    Several views, or one that ends before the tail, take a field more, and times that are no numbers another.
+    """
     head, _, oldest = version.oldest_view
     packed = [
         version.number, head, version.tail, oldest, version.youngest, version.offset,
         list(map(list, version.extents.ends)), list(map(_pack_tail, version.tails)),
         version.next_part, list(map(list, version.documents)),
     ]  # fmt: skip
-    if version.views != ((head, version.tail, oldest),):
-        packed.append(list(map(list, version.views)))
+    several = version.views != ((head, version.tail, oldest),)
+    if several or version.kind is not NUMBERS:
+        packed.append(list(map(list, version.views)) if several else None)
+    if version.kind is not NUMBERS:
+        packed.append(_KINDS[version.kind])
     return packed
 
 
@@ -131,16 +141,17 @@ def unpack_version(shift: int, packed: Any) -> Version:
 
 
 def _version(shift: int, packed: Any) -> Version:
-    several = len(fields(packed, "a version")) == 11
-    number, head, tail, oldest, youngest, offset, ends, tails, next_part, documents = fields(
-        packed[:10] if several else packed, "a version", 10
+    number, head, tail, oldest, youngest, offset, ends, tails, next_part, documents, *more = fields(
+        packed, "a version", max(10, min(len(fields(packed, "a version")), 12))
     )
+    kind = _kind(more[1]) if len(more) > 1 else NUMBERS
+    several = bool(more) and (more[0] is not None or len(more) == 1)
     whole(tail, "the tail", 0, LAST_POSITION)
     packing.unpack(raw(offset, "the offset"))
     only = SavedView(whole(head, "the head", 0, tail), tail, _time(oldest))
     views: tuple[SavedView, ...] = (only,)
     if several:
-        some = fields(packed[10], "the views")
+        some = fields(more[0], "the views")
         if not 0 < len(some) <= MOST_VIEWS:
             raise Malformed(f"it has {len(some)} views, not 1 to {MOST_VIEWS}")
         views = tuple(map(_view, some))
@@ -151,13 +162,21 @@ def _version(shift: int, packed: Any) -> Version:
         Extents(tuple(map(_extent, fields(ends, "the extents"))), shift),
         tuple(map(_saved_tail, count(), fields(tails, "the tails"))),
         whole(next_part, "the next part"),
-        tuple(map(_documents, fields(documents, "the documents"))),
+        tuple(map(_documents, fields(documents, "the documents"))), kind,
     )  # fmt: skip
     for violation in invariants.of_version(version):
         raise Malformed(violation)
     if several and (version.head, version.oldest) != (head, oldest):
         raise Malformed(f"its head is {head}, of time {oldest}, and its views are {shown(list(views))}")
     return version
+
+
+def _kind(packed: Any) -> TimeKind:
+    """The kind of the times of a version that are no numbers."""
+    found = [kind for kind, name in _KINDS.items() if name == text(packed, "the kind of times")]
+    if not found:
+        raise Malformed(f"the kind of times is {shown(packed)}, not one of {[*_KINDS.values()]}")
+    return found[0]
 
 
 def _view(packed: Any) -> SavedView:

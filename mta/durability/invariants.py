@@ -13,6 +13,7 @@ from operator import attrgetter, itemgetter
 from mta.durability.manifest import EPOCHS, Root, Version
 from mta.encoding.untrusted import shown
 from mta.errors import ManifestCorrupt
+from mta.times.kinds import FIRST, LAST, NUMBERS
 
 #: The most tiers that a window has.
 MOST_TIERS = 64
@@ -43,6 +44,8 @@ def of_version(version: Version, base: Version | None = None) -> Iterator[str]:
     Parts that a sound `base` has too are not looked at again: a tail has many, and a checkpoint adds one.
     """
     yield from _positions(version)
+    if version.kind is not NUMBERS:
+        yield from _times(version)
     yield from _tails(version, base)
     for (epoch, first, last), (other, start, _) in pairwise(sorted(version.documents)):
         if epoch == other and start < last:
@@ -63,6 +66,13 @@ def _positions(version: Version) -> Iterator[str]:
             oldest is not None and (youngest is None or youngest < oldest)
         ):
             yield f"it holds {end - head} elements, of times from {oldest} to {youngest}"
+
+
+def _times(version: Version) -> Iterator[str]:
+    """Instants and local times are whole microseconds in the years of a `datetime`."""
+    for time in (version.youngest if version.tail else None, *map(attrgetter("oldest"), version.views)):
+        if time is not None and (type(time) is not int or not FIRST <= time <= LAST):
+            yield f"its times are {version.kind.value}, and one of them is {shown(time)}"
 
 
 def _tails(version: Version, base: Version | None) -> Iterator[str]:

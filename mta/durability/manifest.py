@@ -17,6 +17,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from mta.paging.ranges import union, without
+from mta.times.kinds import NUMBERS, TimeKind
 from stores import PageKey
 from stores.base import page_key, page_prefix
 
@@ -149,6 +150,8 @@ class Version:
     next_part: int = 0
     #: documents that belong to the version: ranges of their numbers, as epoch, first and last + 1
     documents: tuple[tuple[int, int, int], ...] = ()
+    #: the kind of the times, which instants and local times say in whole microseconds since 1970
+    kind: TimeKind = NUMBERS
 
     @staticmethod
     def of_documents(

@@ -6,11 +6,13 @@ evicts each element that `a` or `b` evicts. `Limits` is the common form of all p
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any, Literal, TypeAlias
 
 from mta.frames.limits import Limits
 from mta.options import whole_number
+from mta.times.durations import Duration, check_duration
 
 
 class Policy(ABC):
@@ -23,6 +25,14 @@ class Policy(ABC):
     @abstractmethod
     def fingerprint(self) -> str:
         """A text that a checkpoint stores. `restore` refuses a policy with another one."""
+
+    @property
+    def in_microseconds(self) -> bool | None:
+        """Whether the durations of the policy have a unit, and its limits are in microseconds.
+
+        False for durations that are numbers, in the unit of the window's times; None without durations.
+        """
+        return False if self.limits().spans() else None
 
     def check(self, monoid: Any) -> None:  # noqa: B027  most policies read no state
         """Raises ValueError if the policy cannot read the states of the monoid."""
@@ -59,6 +69,8 @@ class CountWindow(Policy):
     [3, 3, 2]
     """
 
+    in_microseconds = None
+
     def __init__(self, n: int, *, min_count: int = 0) -> None:
         self.n = whole_number(n, "CountWindow takes a whole number of elements")
         if self.n < 1:
@@ -79,16 +91,20 @@ Closed: TypeAlias = Literal["right", "both", "left", "neither"]
 class TimeWindow(Policy):
     """Keeps times in (youngest - d, youngest]; `closed` says which ends belong to the frame.
 
-    `d` is a number in the unit of the window's times. `closed` is as in pandas: "right", "both", "left" for
-    [youngest - d, youngest), or "neither". Without its young end, a window leaves out the element that was
-    pushed last, and all elements of the same time. A `delay` moves the frame into the past: with
-    "right" it is (youngest - delay - d, youngest - delay]. A window of fewer than `min_count` elements has
-    the result None.
+    `d` is a `timedelta`, a `np.timedelta64` or a text such as "90 days" or "1 hour 30 minutes", and then the
+    times of the window are dates: `datetime`, `np.datetime64` or columns of them. Or `d` is a number in the
+    unit of the window's times, and then these are numbers.
+
+    `closed` is as in pandas: "right", "both", "left" for [youngest - d, youngest), or "neither". Without its
+    young end, a window leaves out the element that was pushed last, and all elements of the same time. A
+    `delay` moves the frame into the past: with "right" it is (youngest - delay - d, youngest - delay]. A
+    window of fewer than `min_count` elements has the result None.
 
     To find the elements to evict costs O(log n) comparisons and no combine.
 
-    Raises TypeError if `d` or `delay` is no number or `min_count` no whole number. Raises ValueError for
-    another `closed`, if `d` is below 0, or 0 without closed="both", and if `delay` or `min_count` is below 0.
+    Raises TypeError if `d` or `delay` is no duration or only one of them has a unit, and if `min_count` is no
+    whole number. Raises ValueError for another `closed`, if `d` is below 0, or 0 without closed="both", or
+    has no fixed length, such as a month, and if `delay` or `min_count` is below 0.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> window = AmortizedMTA(monoids.Sum(), policies.TimeWindow(60) | policies.CountWindow(100))
@@ -97,21 +113,34 @@ class TimeWindow(Policy):
     >>> before = AmortizedMTA(monoids.Sum(), policies.TimeWindow(60, closed="left", min_count=1))
     >>> [before.push(1, time=time) for time in (0, 30, 60, 61)]
     [None, 1, 2, 2]
+    >>> from datetime import datetime
+    >>> window = AmortizedMTA(monoids.Count(), policies.TimeWindow("90 days"))
+    >>> [window.push(None, time=datetime(2024, month, 1)) for month in (1, 2, 3, 4)]
+    [1, 2, 3, 3]
     """
 
-    def __init__(self, d: float, closed: Closed = "right", *, delay: float = 0, min_count: int = 0) -> None:
+    def __init__(self, d: Any, closed: Closed = "right", *, delay: Any = 0, min_count: int = 0) -> None:
         if closed not in ("right", "both", "left", "neither"):
             raise ValueError(
                 f'TimeWindow(closed=...) is "right", "both", "left" or "neither", got {closed!r}'
             )
-        self.d, self.delay = _number("TimeWindow takes", d), _number("TimeWindow(delay=...) is", delay)
-        if not (self.d > 0 or (self.d == 0 and closed == "both")):
+        duration, lag = check_duration(d, "TimeWindow"), check_duration(delay, "TimeWindow(delay=...)")
+        if not (duration.amount > 0 or (duration.amount == 0 and closed == "both")):
             raise ValueError(f"TimeWindow must be longer than 0, got {d!r}")
-        if not self.delay >= 0:
+        if not 0 <= lag.amount < math.inf:
             raise ValueError(
                 f"TimeWindow(delay=...) moves the frame into the past, by 0 or more, got {delay!r}: the "
                 "elements that a frame in the future would hold have not come yet"
             )
+        if lag.amount and lag.real is not duration.real:
+            raise TypeError(
+                "d and delay of a TimeWindow both have a unit, or are both numbers in the unit of the "
+                f"window's times, got {d!r} and {delay!r}"
+            )
+        self._duration, self._lag = duration, lag
+        #: the durations in microseconds, or as numbers in the unit of the window's times
+        self.d: float = duration.amount
+        self.delay: float = lag.amount
         self.closed = closed
         self.min_count = _least_count("TimeWindow", min_count)
 
@@ -126,18 +155,17 @@ class TimeWindow(Policy):
         return Limits(**old_end, **young_end, min_count=self.min_count)
 
     def fingerprint(self) -> str:
-        delay = f", delay={self.delay}" if self.delay else ""
+        delay = f", delay={self._lag!r}" if self.delay else ""
         least = f", min_count={self.min_count}" if self.min_count else ""
-        return f"TimeWindow({self.d}, closed={self.closed!r}{delay}{least})"
+        return f"TimeWindow({self._duration!r}, closed={self.closed!r}{delay}{least})"
 
+    @property
+    def in_microseconds(self) -> bool:
+        return self._duration.real
 
-def _number(taker: str, value: Any) -> float:
-    number = isinstance(value, (int, float)) or hasattr(value, "__index__") or hasattr(value, "dtype")
-    kind = getattr(getattr(value, "dtype", None), "kind", "i")
-    if isinstance(value, bool) or not number or kind not in "iuf":
-        raise TypeError(f"{taker} a number in the unit of the window's times, got {value!r}")
-    plain: float = int(value.__index__()) if hasattr(value, "__index__") else float(value)
-    return int(plain) if isinstance(plain, float) and plain.is_integer() else plain
+    def without_count(self) -> TimeWindow:
+        """The same frame without `min_count`."""
+        return TimeWindow(self._duration, self.closed, delay=self._lag)
 
 
 def _least_count(owner: str, min_count: Any) -> int:
@@ -156,7 +184,14 @@ class Union(Policy):
     """
 
     def __init__(self, first: Policy, second: Policy) -> None:
+        units = {first.in_microseconds, second.in_microseconds} - {None}
+        if len(units) > 1:
+            raise TypeError(
+                "durations of a union all have a unit, or are all numbers in the unit of the window's times, "
+                f"got {first!r} and {second!r}"
+            )
         self.first, self.second = first, second
+        self._in_microseconds = units.pop() if units else None
 
     def limits(self) -> Limits:
         return self.first.limits() | self.second.limits()
@@ -173,19 +208,22 @@ class Union(Policy):
         texts = [] if limits.count is None else [CountWindow(limits.count).fingerprint()]
         if any(part.limits().lags() for part in timed):
             # of several frames with delays, each one may be the tighter one at one of its ends
-            texts += sorted({_without_count(part).fingerprint() for part in timed})
+            texts += sorted({part.without_count().fingerprint() for part in timed})
         else:
             if limits.open_span is not None:
-                texts.append(TimeWindow(limits.open_span).fingerprint())
+                texts.append(TimeWindow(self._duration(limits.open_span)).fingerprint())
             if limits.closed_span is not None:
-                texts.append(TimeWindow(limits.closed_span, closed="both").fingerprint())
+                texts.append(TimeWindow(self._duration(limits.closed_span), closed="both").fingerprint())
         texts += sorted({part.fingerprint() for part in others})
         return " | ".join(texts) + (f" with min_count={limits.min_count}" if limits.min_count else "")
+
+    @property
+    def in_microseconds(self) -> bool | None:
+        return self._in_microseconds
+
+    def _duration(self, span: float) -> Duration:
+        return Duration(span, real=bool(self._in_microseconds))
 
     def _parts(self) -> list[Policy]:
         both = (self.first, self.second)
         return [part for one in both for part in (one._parts() if isinstance(one, Union) else [one])]
-
-
-def _without_count(part: TimeWindow) -> TimeWindow:
-    return TimeWindow(part.d, part.closed, delay=part.delay)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mta.checks import Clock
 from mta.errors import OutOfOrderError
 from mta.kinds import Array, Time, Value
 from mta.slicing.batches import Tuples, first_at, put
@@ -58,7 +59,13 @@ def without_late(
 
 
 def with_tuples(
-    settings: Settings, plan: Plan, stream: SlicedStream, key: Any, tuples: Tuples, refused: list[Refusal]
+    settings: Settings,
+    plan: Plan,
+    clock: Clock,
+    stream: SlicedStream,
+    key: Any,
+    tuples: Tuples,
+    refused: list[Refusal],
 ) -> tuple[SlicedStream, list[Result]]:
     """The stream after more tuples, some of which some queries refuse, and the early results of triggers."""
     lineage, stream = stream.slices.lineage, stream.copy()
@@ -71,7 +78,7 @@ def with_tuples(
         return stream, []
     times = tuples.times
     if settings.in_order:
-        _check_order(stream, times)
+        _check_order(clock, stream, times)
     newest = np.maximum.accumulate(times)
     settings.next_trigger(newest[-1:].tolist()[0])
     early: list[Result] = []
@@ -142,7 +149,7 @@ def _end_of_step(
     return stop
 
 
-def _check_order(stream: SlicedStream, times: Array) -> None:
+def _check_order(clock: Clock, stream: SlicedStream, times: Array) -> None:
     backwards = np.flatnonzero(times[1:] < times[:-1]).tolist()
     if backwards:
         where = f" in row {backwards[0] + 1}"
@@ -151,6 +158,7 @@ def _check_order(stream: SlicedStream, times: Array) -> None:
         where, before, time = "", stream.youngest, times[:1].tolist()[0]
     else:
         return
+    before, time = clock.shown(before), clock.shown(time)
     raise OutOfOrderError(
         f"time {time!r}{where} is before {before!r}, the time of the tuple before it; leave out "
         "in_order=True where tuples come late"

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
+from mta.checks import Clock
 from mta.core.states import NOTHING
 from mta.encoding.envelope import seal, unseal
 from mta.encoding.packing import pack, unpack
@@ -47,6 +48,8 @@ from mta.slicing.windows import (
     Window,
     is_counted,
 )
+from mta.times.durations import text_of
+from mta.times.kinds import DATES, FIRST, LAST, NUMBERS, TimeKind, as_people_have_it
 
 FORMAT = 1
 
@@ -130,12 +133,56 @@ def loaded_queries(what: str, saved: Any, given: Queries, lateness: Any) -> Quer
 def _saved_kind(kind: Window) -> list[Any] | None:
     """The name of a kind and its arguments; None if these are not all that it consists of."""
     names = _ARGUMENTS.get(type(kind))
-    return None if names is None else [type(kind).__name__, {name: getattr(kind, name) for name in names}]
+    if names is None:
+        return None
+    return [type(kind).__name__, {name: _saved_argument(kind, name, getattr(kind, name)) for name in names}]
+
+
+def _saved_argument(kind: Window, name: str, value: Any) -> Any:
+    """A number, a text with its unit, or, for a date, its kind and its microseconds."""
+    kinds = kind.kinds_of_times
+    if NUMBERS in kinds or type(value) is str:
+        return value
+    if name in ("start", "offset") and value and len(kinds) == 1:
+        return [*(each.name for each in kinds), value]
+    return text_of(value)
 
 
 def _loaded_kind(saved: list[Any] | None) -> Window | None:
     kinds: dict[str, Any] = {kind.__name__: kind for kind in _ARGUMENTS}
-    return None if saved is None else kinds[saved[0]](**saved[1])
+    if saved is None:
+        return None
+    kind: Window = kinds[saved[0]](**{name: _loaded_argument(value) for name, value in saved[1].items()})
+    return kind
+
+
+def _loaded_argument(value: Any) -> Any:
+    if type(value) is not list:
+        return value
+    kind, number = checked_list(value, "a time of a window", 2)
+    return as_people_have_it(whole(number, "a time of a window", FIRST, LAST), TimeKind[kind])
+
+
+def saved_clock(clock: Clock, count: int) -> dict[str, Any]:
+    """The kind of times of a slicer: nothing for numbers, as before there were others."""
+    kind = clock.kind_of(count)
+    if kind is not NUMBERS or clock.in_microseconds:
+        return {"times": [None if kind is NUMBERS else kind.name, clock.in_microseconds]}
+    return {}
+
+
+def loaded_clock(saved: Mapping[str, Any], queries: Queries, begun: bool) -> Clock:
+    """The reverse of `saved_clock`, for a slicer with these queries; it has begun if tuples have come."""
+    kind, real = checked_list(saved.get("times", ["NUMBERS" if begun else None, False]), "a kind of times", 2)
+    clock = Clock(None)
+    for name, query in queries.items():
+        clock = clock.agreeing(query.kind.kinds_of_times, f"the query {name!r}", 0)
+    if real:
+        clock = clock.agreeing(DATES, "a duration", 0)
+    if kind is not None:
+        clock.agreeing(frozenset([TimeKind[kind]]), "a saved slicer", 0)
+        clock.resume(None, 1, TimeKind[kind])
+    return clock
 
 
 def saved_stream(monoid: Monoid, stream: SlicedStream) -> dict[str, Any]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from mta.checks import check_flag, count_option, number_option, positive_option
+from mta.checks import check_flag, count_option, duration_option, positive_duration
 from mta.encoding.packing import pack
 from mta.functions import described
 from mta.kinds import Time, Value
 from mta.monoids.base import required
 from mta.monoids.values import MISSING_TYPES
+from mta.times.kinds import TimeKind, kinds_with
 
 #: the name of a field, or a function of an element
 By: TypeAlias = str | Callable[[Any], Hashable]
@@ -51,9 +52,9 @@ class Settings:
         if every_tuples is not None:
             every_tuples = count_option("Slicer", "every_tuples", every_tuples)
         if every_time is not None:
-            every_time = positive_option("Slicer", "every_time", every_time)
+            every_time = positive_duration("Slicer", "every_time", every_time).amount
         if forget_after is not None:
-            forget_after = number_option("Slicer", "forget_after", forget_after)
+            forget_after = duration_option("Slicer", "forget_after", forget_after).amount
             if forget_after < 0 or by is None:
                 raise ValueError(
                     f"Slicer(forget_after=...) is 0 or more, and goes with by=, got {forget_after!r}"
@@ -110,10 +111,18 @@ class Settings:
 
 
 def checked_lateness(lateness: Any) -> Time:
-    checked = number_option("Slicer", "lateness", lateness)
+    checked = duration_option("Slicer", "lateness", lateness).amount
     if checked < 0:
         raise ValueError(f"Slicer(lateness=...) is 0 or more, got {checked!r}")
     return checked
+
+
+def kinds_with_options(**options: Any) -> Iterator[tuple[str, frozenset[TimeKind]]]:
+    """For each option that is a duration, or a mapping of durations, the kinds of times that it goes with."""
+    for name, option in options.items():
+        for each in option.values() if isinstance(option, Mapping) else [option]:
+            if each is not None:
+                yield f"Slicer({name}={each!r})", kinds_with(duration_option("Slicer", name, each))
 
 
 def check_key(key: Any) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
 from itertools import count
 from typing import Any, NoReturn, Self
 from uuid import uuid4
 
 import numpy as np
 
-from mta.checks import MAX_TIME, check_kept, check_parts, check_time, check_times
+from mta.checks import MAX_TIME, Clock, check_kept, check_parts
 from mta.core.framed import check_one_window
 from mta.core.states import layout_of
 from mta.encoding.packing import check_text, pack, pack_entries
@@ -40,20 +41,23 @@ from mta.slicing.queries import (
 from mta.slicing.saved import (
     FORMAT,
     deserialized,
+    loaded_clock,
     loaded_queries,
     loaded_stream,
+    saved_clock,
     saved_queries,
     saved_stream,
     serialized,
 )
 from mta.slicing.schedule import KeySchedule
-from mta.slicing.settings import By, Settings, check_key, checked_lateness
+from mta.slicing.settings import By, Settings, check_key, checked_lateness, kinds_with_options
 from mta.slicing.sliced_stream import SlicedStream
 from mta.slicing.stream_slicer import Query
 from mta.slicing.untrusted import checked_count, checked_list, checked_time, checked_watermark
 from mta.slicing.window_manager import Result, TimedResult, result_order
-from mta.slicing.windows import Window
+from mta.slicing.windows import Window, is_counted
 from mta.slicing.windows import after as next_after
+from mta.times.kinds import FIRST, LAST, NUMBERS, as_people_have_it
 from mta.turns import TakesTurns, in_turn
 from mta.window import AmortizedMTA
 from stores import Store
@@ -70,7 +74,7 @@ class Slicer(TakesTurns):
 
     - `monoid`: the aggregate of all queries.
     - `queries`: a mapping from names to kinds of windows, or pairs of both.
-    - `lateness`: a number for all queries; or a mapping from names to numbers, 0 for the others.
+    - `lateness`: a duration for all queries; or a mapping from names to durations, 0 for the others.
     - `on_late`: a function that is called with each `Late` tuple before the call that brings it returns. A
       call that fails and is made again calls it again.
     - `store`: where slices are. "lazy" and "eager" keep them in the process. A store of `stores.open_store`
@@ -85,6 +89,10 @@ class Slicer(TakesTurns):
     - `page_size`, `local`, `retain`, `lease`: go with a store. `local` is the number of slices that cannot
       change and stay in the process; the others are options of `AmortizedMTA`.
 
+    Durations are numbers in the unit of the times; or they have a unit, such as "10 minutes" or a
+    `timedelta`, and then the times are dates, and so are the starts and ends of results. The times of a
+    slicer are of one kind: numbers, instants, or local times without a zone.
+
     Raises TypeError or ValueError for arguments that are not of this form. A call that raises, or is
     interrupted, has changed nothing or has happened as a whole. One call is made at a time: from another
     thread a second one raises ConcurrentUse. After `close` calls raise WindowClosed.
@@ -97,15 +105,15 @@ class Slicer(TakesTurns):
         monoid: Monoid,
         queries: Mapping[str, Window] | Iterable[tuple[str, Window]],
         *,
-        lateness: float | Mapping[str, float] = 0,
+        lateness: Any = 0,
         on_late: Callable[[Late], object] | None = None,
         store: str | Store = "lazy",
         by: By | None = None,
         in_order: bool = False,
         changes_only: bool = False,
         every_tuples: int | None = None,
-        every_time: float | None = None,
-        forget_after: float | None = None,
+        every_time: Any = None,
+        forget_after: Any = None,
         name: str | None = None,
         page_size: int | None = None,
         local: int = LOCAL,
@@ -129,6 +137,15 @@ class Slicer(TakesTurns):
         # every insert needs these, so they are looked up once
         self._row, self._lift = row_of(monoid), lift_of(monoid)
         self._keyed, self._in_steps = settings.by is not None, settings.in_steps
+        self._clock = Clock(None)
+        for what, kinds in [
+            *(
+                (f"the query {each!r}, {query.kind!r},", query.kind.kinds_of_times)
+                for each, query in checked.items()
+            ),
+            *kinds_with_options(lateness=lateness, every_time=every_time, forget_after=forget_after),
+        ]:
+            self._clock = self._clock.agreeing(kinds, what, 0)
         self._plan = self._plan_of(checked)
         #: the stream of each key; without keys one stream under None
         self._streams: dict[Any, SlicedStream] = {}
@@ -184,7 +201,8 @@ class Slicer(TakesTurns):
     @property
     def lateness(self) -> Any:
         """The lateness of queries that were given none of their own."""
-        return self._settings.lateness
+        late = self._settings.lateness
+        return timedelta(microseconds=late) if self._clock.in_microseconds else late
 
     @property
     def late_dropped(self) -> int:
@@ -194,7 +212,7 @@ class Slicer(TakesTurns):
     @property
     def time(self) -> Any:
         """The last watermark; None before the first."""
-        return None if self._watermark == -math.inf else self._watermark
+        return None if self._watermark == -math.inf else self._shown(self._watermark)
 
     @property
     def keys(self) -> list[Any]:
@@ -226,7 +244,7 @@ class Slicer(TakesTurns):
 
     # -- tuples in --------------------------------------------------------------------------------------
 
-    def insert(self, value: Any, time: float) -> list[Result]:
+    def insert(self, value: Any, time: Any) -> list[Result]:
         """Adds a tuple; returns early results if it fires a trigger.
 
         Raises MissingTime without a time, TypeError or ValueError for a bad value, time or key, and
@@ -240,7 +258,9 @@ class Slicer(TakesTurns):
             if (type(time) is not int and type(time) is not float) or not -MAX_TIME <= time <= MAX_TIME:
                 if time is None:
                     raise MissingTime("a tuple has a time: insert(value, time=...)")
-                time = check_time(time)
+                time = self._clock.take(time, self._begun)
+            elif not self._clock.numbers:
+                self._clock.give(time, NUMBERS, self._begun)
             row = value if self._row is None else self._row(value)
             state = row if self._lift is None else self._lift(row)
             plan = self._plan
@@ -250,7 +270,7 @@ class Slicer(TakesTurns):
             if time < self._gate.open_from:
                 kept, refused, queries = self._gate.judge(known, [time], self._on_late is not None)
                 if queries[0] and self._on_late is not None:
-                    self._on_late(Late(value, time, queries[0], key))
+                    self._on_late(Late(value, self._shown(time), queries[0], key))
                 if not kept[0]:
                     self._late_dropped += 1
                     return []
@@ -278,7 +298,9 @@ class Slicer(TakesTurns):
     ) -> list[Result]:
         column = None if marks is None else [marks]
         tuples = Tuples(self._layout, np.array([time]), self._layout.gather([state]), column)
-        stream, early = with_tuples(self._settings, self._plan, stream, key, tuples, refused)
+        parts = self._settings, self._plan, self._clock
+        stream, early = with_tuples(*parts, stream, key, tuples, refused)
+        early = self._shown_results(early)
         self._streams[key] = stream
         return early
 
@@ -294,7 +316,7 @@ class Slicer(TakesTurns):
         length = self._layout.length(elements)
         if times is None:
             raise MissingTime("tuples have times: extend(values, times)")
-        times = check_times(times, length)
+        times = self._clock.take_all(times, length, self._begun, ordered=False)
         needs_rows = self._plan.markers or self._settings.by is not None
         rows = list(plain_rows(self._monoid, values)) if needs_rows else []
         marks = [self._marks(row) for row in rows] if self._plan.markers else None
@@ -311,12 +333,15 @@ class Slicer(TakesTurns):
             dropped += len(part) - len(kept)
             if len(kept):
                 stream = self._new_stream() if stream is None else stream
-                changed[key], early = with_tuples(self._settings, self._plan, stream, key, kept, refused)
+                parts = self._settings, self._plan, self._clock
+                changed[key], early = with_tuples(*parts, stream, key, kept, refused)
                 results += early
         if late and self._on_late is not None:
             rows = rows or list(plain_rows(self._monoid, values))
             for row, names, key in sorted(late, key=lambda each: each[0]):
-                self._on_late(Late(rows[row], times[row : row + 1].tolist()[0], names, key))
+                time = self._shown(times[row : row + 1].tolist()[0])
+                self._on_late(Late(rows[row], time, names, key))
+        results = self._shown_results(results)
         # nothing is called from here on
         self._streams |= changed
         self._late_dropped = dropped
@@ -325,7 +350,7 @@ class Slicer(TakesTurns):
     # -- results out ------------------------------------------------------------------------------------
 
     @in_turn
-    def watermark(self, time: float) -> list[Result]:
+    def watermark(self, time: Any) -> list[Result]:
         """The results of the windows that end by `time`, and of those that late tuples have changed.
 
         The window that ended first comes first. Infinity ends the stream: all windows are returned, and later
@@ -337,10 +362,14 @@ class Slicer(TakesTurns):
         """
         if time is None:
             raise MissingTime("a watermark is a time: watermark(time)")
-        time = math.inf if isinstance(time, (float, np.floating)) and time == math.inf else check_time(time)
+        if isinstance(time, (float, np.floating)) and time == math.inf:
+            time = math.inf
+        else:
+            time = self._clock.take(time, self._begun)
         if time < self._watermark:
             raise OutOfOrderError(
-                f"the watermark {time!r} is before {self._watermark!r}, the one before it; watermarks go up"
+                f"the watermark {self._shown(time)!r} is before {self.time!r}, the one before it; "
+                "watermarks go up"
             )
         found: list[TimedResult] = []
         schedule, forgotten, windows = self._schedule, self._forgotten, self._plan.windows
@@ -361,7 +390,7 @@ class Slicer(TakesTurns):
         if len(due_streams) > 1:
             found.sort(key=result_order)
         gate = self._gate_at(time, self._plan)
-        results = [each.result for each in found]
+        results = self._shown_results([each.result for each in found])
         touched: dict[Any, None] = {}
         # nothing is called from here on
         self._streams |= changed
@@ -388,7 +417,7 @@ class Slicer(TakesTurns):
     # -- queries ----------------------------------------------------------------------------------------
 
     @in_turn
-    def add(self, name: str, kind: Window, *, history: bool = False, lateness: float | None = None) -> Any:
+    def add(self, name: str, kind: Window, *, history: bool = False, lateness: Any = None) -> Any:
         """Registers a query. Returns the first time at which it sees tuples: just behind the youngest one.
 
         - `history`: begin earlier, at the earliest time since when its windows cut no slice.
@@ -401,6 +430,9 @@ class Slicer(TakesTurns):
         if self._paged is not None:
             check_paged(name, kind)
         late = self._settings.lateness if lateness is None else checked_lateness(lateness)
+        clock = self._clock.agreeing(kind.kinds_of_times, f"the query {name!r}, {kind!r},", self._begun)
+        for what, kinds in kinds_with_options(lateness=lateness):
+            clock = clock.agreeing(kinds, what, self._begun)
         if late and self._settings.in_order:
             raise ValueError(f"in_order=True goes with lateness=0, as nothing comes late, got {late!r}")
         self._tidy()
@@ -413,11 +445,11 @@ class Slicer(TakesTurns):
         query = Query(kind, since, late)
         plan = self._plan_of({**queries, name: query})
         changed = {key: with_query(stream, name, query, emitted_until) for key, stream in streams.items()}
-        gate = self._gate_at(self._watermark, plan)
+        gate, shown = self._gate_at(self._watermark, plan), self._shown(since)
         self._schedule.touched.update(dict.fromkeys(changed))
         # nothing is called from here on
-        self._plan, self._streams, self._gate = plan, changed, gate
-        return since
+        self._plan, self._streams, self._gate, self._clock = plan, changed, gate, clock
+        return shown
 
     @in_turn
     def remove(self, name: str) -> None:
@@ -560,6 +592,33 @@ class Slicer(TakesTurns):
         held = f"{len(self._plan.queries)} queries, {self.slices} slices"
         return f"<{type(self).__name__} {self._name!r} of {self._monoid!r}, {held}>"
 
+    # -- inside: times ----------------------------------------------------------------------------------
+
+    @property
+    def _begun(self) -> int:
+        """0 until a tuple or a watermark has come: until then the kind of times is open."""
+        return int(bool(self._streams) or self._watermark > -math.inf)
+
+    def _shown(self, time: Time) -> Any:
+        """A time of a tuple, or an edge, as users have it: the first date at or after it."""
+        kind = self._clock.kind
+        if kind is None or kind is NUMBERS or abs(time) == math.inf:
+            return time
+        number = math.ceil(time)
+        # the edge of a window may be where no datetime is
+        return as_people_have_it(number, kind) if FIRST <= number <= LAST else np.datetime64(number, "us")
+
+    def _shown_results(self, results: list[Result]) -> list[Result]:
+        if self._clock.kind is None or self._clock.kind is NUMBERS:
+            return results
+        queries, shown = self._plan.queries, self._shown
+        return [
+            each
+            if is_counted(queries[each.query].kind)
+            else each._replace(start=shown(each.start), end=shown(each.end))
+            for each in results
+        ]
+
     # -- inside: streams --------------------------------------------------------------------------------
 
     def _plan_of(self, queries: Queries) -> Plan:
@@ -672,6 +731,7 @@ class Slicer(TakesTurns):
             "late_dropped": self._late_dropped,
             "stored": -math.inf if self._paged is None else self._gate.floor,
             "forgotten": self._forgotten,
+            **saved_clock(self._clock, self._begun),
             "streams": [(key, saved_stream(self._monoid, stream)) for key, stream in self._streams.items()],
         }
 
@@ -698,6 +758,8 @@ class Slicer(TakesTurns):
         if slicer._forgotten == math.inf:
             raise Malformed("the youngest tuple of keys that are forgotten is of no time")
         slicer._late_dropped = checked_count(saved["late_dropped"])
+        begun = bool(saved["streams"]) or slicer._watermark > -math.inf
+        slicer._clock = loaded_clock(saved, slicer._plan.queries, begun)
         slicer._gate = slicer._gate_at(slicer._watermark, slicer._plan)
         return slicer
 

@@ -15,12 +15,23 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeAlias, TypeGuard
 
-from mta.checks import count_option, number_option, positive_option
+from mta.checks import count_option, duration_option, positive_duration, positive_option
 from mta.functions import described
 from mta.kinds import Time, Value
 from mta.monoids.base import required
 from mta.monoids.columns import number as checked_number
 from mta.options import check_name
+from mta.times.durations import Duration
+from mta.times.kinds import (
+    ANY,
+    NUMBERS,
+    PLAIN,
+    TimeKind,
+    as_people_have_it,
+    is_date,
+    kinds_with,
+    number_of,
+)
 
 #: the start and the end of a window
 Span: TypeAlias = tuple[Time, Time]
@@ -35,6 +46,11 @@ class Window(ABC):
     @abstractmethod
     def fingerprint(self) -> str:
         """A text that names the kind and its options; a checkpoint compares it."""
+
+    @property
+    def kinds_of_times(self) -> frozenset[TimeKind]:
+        """The kinds of times that the windows go with, by the durations that they were made with."""
+        return ANY
 
     def __repr__(self) -> str:
         return self.fingerprint()
@@ -84,38 +100,54 @@ class EdgeWindow(Window):
 class Sliding(EdgeWindow):
     """Windows of one length, one of which starts every `slide`.
 
-    - `length`: the length of a window, in the unit of the times; a number of tuples with measure="count".
+    - `length`: the length of a window: a duration with its unit, such as "1 hour" or a `timedelta`, for times
+      that are dates, or a number in the unit of the times; a number of tuples with measure="count".
     - `slide`: the distance between the starts of two windows, in the same unit.
-    - `offset`: a time at which a window starts; the others start whole slides from there.
+    - `offset`: a time at which a window starts; the others start whole slides from there. A duration is a
+      time after 1970 began.
     - `measure`: "time", or "count" for windows of `length` tuples, in the order of their times.
 
-    Raises TypeError for options of another type, and ValueError if length or slide is not above 0 or an
-    offset is given with measure="count". Edges are computed in constant time and not stored.
+    Raises TypeError for options of another type, or of two units, and ValueError if length or slide is not
+    above 0 or an offset is given with measure="count". Edges are computed in constant time and not stored.
     """
 
     def __init__(
-        self, length: float, slide: float, *, offset: float = 0, measure: Literal["time", "count"] = "time"
+        self, length: Any, slide: Any, *, offset: Any = 0, measure: Literal["time", "count"] = "time"
     ) -> None:
         if measure not in ("time", "count"):
             raise ValueError(f'measure is "time" or "count", got {measure!r}')
         kind = type(self).__name__
-        check = positive_option if measure == "time" else count_option
-        self.length, self.slide = check(kind, "length", length), check(kind, "slide", slide)
         self.measure = measure
-        self.offset = number_option(kind, "offset", offset)
-        if measure == "count" and offset != 0:
-            raise ValueError(f'{kind}(offset=...) goes with measure="time" only, got {offset!r}')
+        self.length: Time
+        self.slide: Time
+        self._kinds = ANY
+        self.offset, kinds = time_option(kind, "offset", offset)
+        if measure == "count":
+            self.length, self.slide = count_option(kind, "length", length), count_option(kind, "slide", slide)
+            if self.offset != 0:
+                raise ValueError(f'{kind}(offset=...) goes with measure="time" only, got {offset!r}')
+        else:
+            durations = positive_duration(kind, "length", length), positive_duration(kind, "slide", slide)
+            self.length, self.slide = (each.amount for each in durations)
+            self._kinds = _together(kind, kinds, *durations)
         whole = round(self.length / self.slide) if self.length / self.slide < 2**53 else 0
         #: the number of slides in a length, where it is whole
         self._slides = whole if whole and whole * self.slide == self.length else None
 
     def fingerprint(self) -> str:
-        parts = [f"length={self.length}", f"slide={self.slide}"]
+        parts = [f"length={self._text(self.length)}", f"slide={self._text(self.slide)}"]
         return f"Sliding({', '.join(parts + self._options())})"
 
     def _options(self) -> list[str]:
-        options = [] if not self.offset else [f"offset={self.offset}"]
+        options = [] if not self.offset else [f"offset={shown_time(self.offset, self._kinds)}"]
         return options if self.measure == "time" else [*options, 'measure="count"']
+
+    def _text(self, length: Time) -> str:
+        return repr(Duration(length, real=NUMBERS not in self._kinds))
+
+    @property
+    def kinds_of_times(self) -> frozenset[TimeKind]:
+        return self._kinds
 
     def edge_after(self, time: Time) -> Time:
         start = self.start_after(time)
@@ -178,36 +210,44 @@ class Sliding(EdgeWindow):
 class Tumbling(Sliding):
     """Windows of one length, end to end.
 
-    - `length`: the length of a window, in the unit of the times; a number of tuples with measure="count".
-    - `offset`: a time at which a window starts.
+    - `length`: the length of a window: a duration with its unit, such as "1 hour" or a `timedelta`, for times
+      that are dates, or a number in the unit of the times; a number of tuples with measure="count".
+    - `offset`: a time at which a window starts. A duration is a time after 1970 began.
     - `measure`: "time", or "count" for windows of `length` tuples, in the order of their times.
 
-    Raises TypeError for options of another type, and ValueError if length is not above 0 or an offset is
-    given with measure="count".
+    Raises TypeError for options of another type, or of two units, and ValueError if length is not above 0 or
+    an offset is given with measure="count".
     """
 
-    def __init__(
-        self, length: float, *, offset: float = 0, measure: Literal["time", "count"] = "time"
-    ) -> None:
+    def __init__(self, length: Any, *, offset: Any = 0, measure: Literal["time", "count"] = "time") -> None:
         super().__init__(length, length, offset=offset, measure=measure)
 
     def fingerprint(self) -> str:
-        return f"Tumbling({', '.join([str(self.length), *self._options()])})"
+        return f"Tumbling({', '.join([self._text(self.length), *self._options()])})"
 
 
 class FixedBand(EdgeWindow):
     """One window, [start, start + length), and no other.
 
-    Raises TypeError if an argument is no number, and ValueError if length is not above 0.
+    Both are numbers; or `start` is a date, and `length` a duration with its unit.
+
+    Raises TypeError for arguments of another type, and ValueError if length is not above 0.
     """
 
-    def __init__(self, start: float, length: float) -> None:
-        self.start = number_option("FixedBand", "start", start)
-        self.length = positive_option("FixedBand", "length", length)
+    def __init__(self, start: Any, length: Any) -> None:
+        self.start, kinds = time_option("FixedBand", "start", start)
+        duration = positive_duration("FixedBand", "length", length)
+        self.length: Time = duration.amount
         self.end = self.start + self.length
+        self._kinds = _together("FixedBand", kinds, duration)
 
     def fingerprint(self) -> str:
-        return f"FixedBand(start={self.start}, length={self.length})"
+        length = Duration(self.length, real=NUMBERS not in self._kinds)
+        return f"FixedBand(start={shown_time(self.start, self._kinds)}, length={length!r})"
+
+    @property
+    def kinds_of_times(self) -> frozenset[TimeKind]:
+        return self._kinds
 
     def edge_after(self, time: Time) -> Time | None:
         return next((edge for edge in (self.start, self.end) if edge > time), None)
@@ -229,16 +269,22 @@ def has_edges(kind: Window) -> TypeGuard[EdgeWindow]:
 class Session(Window):
     """Tuples that follow each other within `gap`; a tuple exactly `gap` after the last one still joins.
 
-    A session ends `gap` after its last tuple.
+    A session ends `gap` after its last tuple. `gap` is a duration with its unit, such as "30 minutes" or a
+    `timedelta`, for times that are dates, or a number in the unit of the times.
 
-    Raises TypeError if gap is no number, and ValueError if gap is not above 0.
+    Raises TypeError if gap is no duration, and ValueError if gap is not above 0.
     """
 
-    def __init__(self, gap: float) -> None:
-        self.gap = positive_option("Session", "gap", gap)
+    def __init__(self, gap: Any) -> None:
+        self._duration = positive_duration("Session", "gap", gap)
+        self.gap: Time = self._duration.amount
 
     def fingerprint(self) -> str:
-        return f"Session(gap={self.gap})"
+        return f"Session(gap={self._duration!r})"
+
+    @property
+    def kinds_of_times(self) -> frozenset[TimeKind]:
+        return kinds_with(self._duration)
 
 
 class ContentWindow(Window):
@@ -308,6 +354,35 @@ class Punctuation(ContentWindow):
 
     def opens(self, first: Mark, mark: Mark) -> bool:  # noqa: ARG002
         return bool(mark)
+
+
+def time_option(owner: str, name: str, value: Any) -> tuple[Time, frozenset[TimeKind]]:
+    """An option that is a time: a number, a date, or a duration after 1970 began; and its kinds of times."""
+    if is_date(value):
+        number, kind = number_of(value)
+        return number, frozenset([kind])
+    duration = duration_option(owner, name, value)
+    return duration.amount, kinds_with(duration)
+
+
+def shown_time(time: Time, kinds: frozenset[TimeKind]) -> str:
+    """The text of a time that an option of a window says, in a fingerprint."""
+    if len(kinds) == 1 and kinds != PLAIN:
+        (kind,) = kinds
+        return str(as_people_have_it(time, kind).isoformat())
+    return repr(Duration(time, real=NUMBERS not in kinds))
+
+
+def _together(owner: str, kinds: frozenset[TimeKind], *durations: Duration) -> frozenset[TimeKind]:
+    """The kinds of times that some options of a window go with. Raises TypeError if there are none."""
+    for each in durations:
+        kinds &= kinds_with(each)
+    if not kinds:
+        raise TypeError(
+            f"{owner} takes durations and times of one unit, all numbers or all with their unit, got the "
+            f"durations {', '.join(map(repr, durations))}"
+        )
+    return kinds
 
 
 def after(time: Time) -> Time:

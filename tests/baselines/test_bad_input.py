@@ -54,9 +54,9 @@ REFUSED: dict[str, Refused] = {
     "time a datetime": (
         lambda w: w.insert(1, datetime(2024, 1, 1)),
         TypeError,
-        "a time is an int or a float",
+        "so times are numbers too, got datetime",
     ),
-    "time NaT": (lambda w: w.insert(1, np.datetime64("NaT")), TypeError, "a time is an int or a float, got"),
+    "time NaT": (lambda w: w.insert(1, np.datetime64("NaT")), ValueError, "a time is missing, got .*NaT"),
     "evict too many": (lambda w: w.evict(4), EmptyWindowError, r"cannot evict 4 .* a window that holds 3"),
     "evict negative": (lambda w: w.evict(-1), ValueError, "evict takes 0 or more elements, got -1"),
     "evict a float": (lambda w: w.evict(1.0), TypeError, "a whole number of elements, got 1.0 of type float"),
@@ -92,7 +92,7 @@ REFUSED: dict[str, Refused] = {
     "times that are one time": (
         lambda w: w.extend([1], 15),
         TypeError,
-        "sequence or an array of numbers, got 15",
+        "sequence or an array of numbers or of dates, got 15",
     ),
     "batch that is one value": (lambda w: w.slide(1, [15]), TypeError, "use insert or push"),
     "batch that is a string": (lambda w: w.extend("12", [15, 16]), TypeError, "use insert or push"),

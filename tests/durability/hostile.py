@@ -197,7 +197,9 @@ def try_pages(megabytes: int, step: int) -> int:
 
 
 def _windows(store: Any) -> None:
-    """A window of columns, one of objects, and one that attempts share, all named `bad-…`; and a good one."""
+    """Windows of columns, of objects, of dates, and one that attempts share, all `bad-…`; and a good one."""
+    from datetime import UTC, datetime, timedelta
+
     from mta import AmortizedMTA, monoids, policies
     from mta.durability.attempts import AttemptHold
     from mta.window import open_version, save_version
@@ -210,6 +212,10 @@ def _windows(store: Any) -> None:
                 window.extend(range(start, start + 25))
                 window._stored.checkpoints._inline = 0  # so that there are parts
                 window.checkpoint(offset={"line": start})
+    with AmortizedMTA(monoids.Max(), policy, store=store, name="bad-dates", page_size=4) as window:
+        first = datetime(2024, 1, 1, tzinfo=UTC)
+        window.extend(range(50), [first + timedelta(hours=row) for row in range(50)])
+        window.checkpoint()
     for batch in range(2):
         hold = AttemptHold(store, "bad-shared", 4, None, batch=batch, run="r", lease=1e6)
         window = open_version(
@@ -238,6 +244,8 @@ def try_roots(megabytes: int, step: int) -> int:
     def restore() -> None:
         monoid = monoids.Collect() if name == "bad-objects" else monoids.Max()
         with AmortizedMTA.restore(store, name, monoid, policies.CountWindow(30)) as window:
+            assert window.youngest is not None or not len(window)
+            assert window.oldest is not None or not len(window)
             window.query()
 
     tried = 0
@@ -299,6 +307,8 @@ def try_stored(megabytes: int, step: int) -> int:
 
 def try_used(megabytes: int, step: int) -> int:
     """Goes on with windows of objects of which one page or part is hostile; no error is the operator's."""
+    from datetime import datetime, timedelta
+
     from mta import AmortizedMTA, LogMTA, monoids, policies
     from mta.errors import WindowError
     from stores.memory import MemoryStore
@@ -309,16 +319,18 @@ def try_used(megabytes: int, step: int) -> int:
         "CollectDistinct": (monoids.CollectDistinct(), int),
         "BloomFilter": (monoids.BloomFilter(), str),
         "Fields": (monoids.Fields(a=monoids.Collect("x"), b=monoids.Max("x")), lambda i: {"x": i}),
+        "dates": (monoids.Collect(), int),
     }
     limit(megabytes, 500)
     tried = 0
-    for monoid, element in some.values():
+    for what, (monoid, element) in some.items():
+        moment = (lambda row: datetime(2024, 1, 1) + timedelta(hours=row)) if what == "dates" else int
         store = MemoryStore()
         policy = policies.CountWindow(30)
         with AmortizedMTA(monoid, policy, store=store, name="w", page_size=4) as window:
             window._stored.checkpoints._inline = 0
             for number in range(47):
-                window.push(element(number))
+                window.push(element(number), moment(number))
             window.checkpoint()
         pages, roots = dict(store._contents.pages), dict(store._contents.roots)
         for key in sorted(pages):
@@ -329,8 +341,9 @@ def try_used(megabytes: int, step: int) -> int:
                 with suppress(WindowError), kind.restore(store, "w", monoid, policy) as window:
                     for call in (
                         window.query,
-                        lambda: window.range_query(20, 40),
-                        lambda: window.push(element(99)),  # noqa: B023
+                        lambda: window.range_query(moment(20), moment(40)),  # noqa: B023
+                        lambda: (window.oldest, window.youngest),
+                        lambda: window.push(element(99), moment(99)),  # noqa: B023
                         lambda: window.evict(9),
                         window.query,
                         window.checkpoint,

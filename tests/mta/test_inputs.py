@@ -175,9 +175,9 @@ def test_scalars_of_time_types_are_refused_as_their_columns_are(kind: Any, value
     with pytest.raises(TypeError, match="64"):
         kind(monoids.Fields(all=monoids.Collect("x"))).push({"x": value})
     window = kind(monoids.Count(), TimeWindow(3))
-    with pytest.raises(TypeError, match="turn dates into a number"):
+    with pytest.raises((TypeError, ValueError), match="64"):
         window.push(1, value)
-    with pytest.raises(TypeError, match="turn dates into a number"):
+    with pytest.raises((TypeError, ValueError), match="64"):
         window.evict_until(value)
 
 

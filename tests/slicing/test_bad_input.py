@@ -21,7 +21,7 @@ from stores import open_store
 KINDS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: Session(0), ValueError, r"Session\(gap=...\) is greater than 0, got 0"),
     (lambda: Session(-3), ValueError, r"greater than 0, got -3"),
-    (lambda: Session("3"), TypeError, r"is a number in the unit of the times, got '3'"),
+    (lambda: Session("3"), ValueError, r"Session\(gap=...\) takes a duration .* got '3'"),
     (lambda: Session(math.nan), ValueError, r"is finite and fits in 64 bits, got nan"),
     (lambda: Tumbling(0), ValueError, r"Tumbling\(length=...\) is greater than 0"),
     (lambda: Tumbling(True), TypeError, r"got True"),

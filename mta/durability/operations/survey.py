@@ -14,6 +14,7 @@ from mta.durability.operations.roots import read_roots, window_names
 from mta.durability.owners import same_host, surely_dead
 from mta.encoding import packing
 from mta.errors import ManifestCorrupt, WindowNotFound
+from mta.times.kinds import as_people_have_it
 from stores import PageKey, Store, pages_of, parse_page_key
 
 #: Pages that are read in one call to find their sizes.
@@ -146,9 +147,10 @@ def _of(version: Version) -> VersionSummary:
         (tier, tail.saved - tail.start, len(tail.parts), tail.inline_count)
         for tier, tail in enumerate(version.tails)
     )
+    ends = (version.oldest, None if version.youngest == BEFORE_ALL else version.youngest)
+    oldest, youngest = (None if time is None else as_people_have_it(time, version.kind) for time in ends)
     return VersionSummary(
-        version.number, version.head, version.tail, version.oldest,
-        None if version.youngest == BEFORE_ALL else version.youngest,
+        version.number, version.head, version.tail, oldest, youngest,
         packing.unpack(version.offset), version.extents.ends, tails,
     )  # fmt: skip
 

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
-from mta.checks import check_time, check_times
+from mta.checks import check_numbers, check_time
 from mta.errors import OutOfOrderError
 from mta.kinds import State, Time
 from mta.monoids.base import Monoid
@@ -48,7 +48,7 @@ class Rival(ABC):
         rows = plain_rows(self.monoid, values)
         for value in rows:
             self.monoid.lift(value)
-        for value, time in zip(rows, check_times(times, len(rows)).tolist(), strict=True):
+        for value, time in zip(rows, check_numbers(times, len(rows)).tolist(), strict=True):
             self.insert(value, time)
         return []
 
