@@ -8,7 +8,8 @@ from mta.monoids.extrema import ArgMax, ArgMin, First, Last, MaxCount, MinCount
 from mta.monoids.fields import Fields
 from mta.monoids.functions import from_function, from_ufunc
 from mta.monoids.hashed import BloomFilter, CountMin, Frequencies, Membership
-from mta.monoids.moments import GeometricMean, Mean, PopulationStdDev, SampleStdDev
+from mta.monoids.moments import GeometricMean, Mean, PopulationStdDev, SampleStdDev, Variance
+from mta.monoids.pairs import Correlation, Covariance, Slope
 from mta.monoids.runs import LongestIncreasingRun, LongestRun
 from mta.monoids.sketches import DistinctCount, HeavyHitters, Quantiles
 from mta.monoids.ufuncs import Count, Max, Min, Product, Sum
@@ -21,9 +22,11 @@ __all__ = [
     "CollectDistinct",
     "ColumnarMonoid",
     "Concat",
+    "Correlation",
     "Count",
     "CountDistinct",
     "CountMin",
+    "Covariance",
     "DistinctCount",
     "Fields",
     "First",
@@ -44,7 +47,9 @@ __all__ = [
     "Product",
     "Quantiles",
     "SampleStdDev",
+    "Slope",
     "Sum",
+    "Variance",
     "from_function",
     "from_ufunc",
 ]

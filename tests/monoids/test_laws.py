@@ -52,6 +52,15 @@ test_population_std = monoid_laws(m.PopulationStdDev(), numbers, close=tolerant(
 test_std_far_from_zero = monoid_laws(
     m.SampleStdDev(), st.sampled_from([1e9 - 1, 1e9, 1e9 + 1]), close=tolerant(1e-6, 1e-6)
 )
+test_variance = monoid_laws(m.Variance(), numbers, close=tolerant(1e-7, 1e-3))
+test_population_variance = monoid_laws(m.Variance("temp", ddof=0), records, close=tolerant(1e-7, 1e-3))
+number_pairs = st.tuples(numbers, numbers)
+test_covariance = monoid_laws(m.Covariance(), number_pairs, close=tolerant(1e-6, 1e-2))
+test_population_covariance = monoid_laws(
+    m.Covariance("temp", "load", ddof=0), records, close=tolerant(1e-6, 1e-2)
+)
+test_correlation = monoid_laws(m.Correlation(), st.tuples(small, small), close=tolerant(1e-6, 1e-6))
+test_slope = monoid_laws(m.Slope(), st.tuples(small, numbers), close=tolerant(1e-6, 1e-2))
 test_min_count = monoid_laws(m.MinCount(), st.integers(0, 3), close=exactly)
 test_max_count = monoid_laws(m.MaxCount(), numbers, close=exactly)
 test_max_count_of_few = monoid_laws(m.MaxCount(), st.integers(0, 3), close=exactly)
