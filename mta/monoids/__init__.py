@@ -8,6 +8,7 @@ from mta.monoids.extrema import ArgMax, ArgMin, First, Last, MaxCount, MinCount
 from mta.monoids.fields import Fields
 from mta.monoids.functions import from_function, from_ufunc
 from mta.monoids.hashed import BloomFilter, CountMin, Frequencies, Membership
+from mta.monoids.kept import LastK, TopK
 from mta.monoids.moments import GeometricMean, Mean, PopulationStdDev, SampleStdDev, Variance
 from mta.monoids.pairs import Correlation, Covariance, Slope
 from mta.monoids.runs import LongestIncreasingRun, LongestRun
@@ -34,6 +35,7 @@ __all__ = [
     "GeometricMean",
     "HeavyHitters",
     "Last",
+    "LastK",
     "LongestIncreasingRun",
     "LongestRun",
     "Max",
@@ -49,6 +51,7 @@ __all__ = [
     "SampleStdDev",
     "Slope",
     "Sum",
+    "TopK",
     "Variance",
     "from_function",
     "from_ufunc",

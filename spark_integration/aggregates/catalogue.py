@@ -120,6 +120,8 @@ TRAITS: Mapping[type[Monoid], SqlTraits] = {
     monoids.ArgMin: replace(_LAST, ordered=_as(nan.ArgMin), coded=True, needs=1, unseen=(HIGHEST, None)),
     monoids.First: _LAST,
     monoids.Last: _LAST,
+    monoids.LastK: SqlTraits(result=_array, nothing=(), takes_nan=True),
+    monoids.TopK: SqlTraits(result=_array, nothing=(), takes=("numeric",)),
     monoids.Concat: SqlTraits(result="string", takes=("text",), takes_nan=True),
     monoids.Collect: SqlTraits(result=_array, nothing=(), takes_nan=True),
     monoids.CollectDistinct: SqlTraits(result=_array, nothing=(), takes_nan=True),

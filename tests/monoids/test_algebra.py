@@ -47,6 +47,8 @@ OURS = {
     "Covariance": (False, True),
     "Correlation": (False, True),
     "Slope": (False, True),
+    "LastK": (False, False),
+    "TopK": (False, True),
     "First": (False, False),
     "Last": (False, False),
     "Concat": (True, False),
@@ -82,7 +84,8 @@ ROUNDED += ("Correlation", "Slope", "DistinctCount")
 
 
 def monoid_of(name: str) -> Monoid:
-    made: Monoid = getattr(m, name)()
+    arguments = (3,) if name in ("LastK", "TopK") else ()
+    made: Monoid = getattr(m, name)(*arguments)
     return made
 
 
@@ -125,6 +128,7 @@ DOES_NOT_COMMUTE = {
     "Concat": ("a", "b"),
     "First": (1, 2),
     "Last": (1, 2),
+    "LastK": (1, 2),
     "LongestIncreasingRun": (1, 2),
 }
 

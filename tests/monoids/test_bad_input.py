@@ -18,6 +18,7 @@ NUMERIC = [
     m.SampleStdDev(),
     m.PopulationStdDev(),
     m.Variance(),
+    m.TopK(2),
     m.MinCount(),
     m.MaxCount(),
     m.LongestIncreasingRun(),
@@ -28,6 +29,7 @@ NUMERIC = [
 VALUES = [
     m.First(),
     m.Last(),
+    m.LastK(2),
     m.Collect(),
     m.CollectDistinct(),
     m.BloomFilter(),
@@ -133,6 +135,10 @@ def test_rows_of_batches_are_numbered():
     [
         (lambda: m.Max("a", "b"), TypeError, r"Max takes 1 field name\(s\) or none"),
         (lambda: m.ArgMax("a"), TypeError, r"ArgMax takes 2 field name\(s\) or none"),
+        (lambda: m.LastK(0), ValueError, r"LastK\(k=...\) is a whole number from 1 to 1000, got 0"),
+        (lambda: m.LastK("x"), ValueError, r"LastK\(k=...\) is a whole number from 1 to 1000, got 'x'"),
+        (lambda: m.TopK(1001), ValueError, r"TopK\(k=...\) is a whole number from 1 to 1000, got 1001"),
+        (lambda: m.TopK(3, "x", "y"), TypeError, r"TopK takes 1 field name\(s\) or none"),
         (lambda: m.Slope("x"), TypeError, r"Slope takes 2 field name\(s\) or none"),
         (
             lambda: m.Variance(ddof=2),
