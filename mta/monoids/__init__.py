@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mta.monoids.base import ColumnarMonoid, Monoid
 from mta.monoids.collect import Collect, CollectDistinct, Concat, CountDistinct
+from mta.monoids.distinct import DistinctCount
 from mta.monoids.extrema import ArgMax, ArgMin, First, Last, MaxCount, MinCount
 from mta.monoids.fields import Fields
 from mta.monoids.functions import from_function, from_ufunc
@@ -12,7 +13,7 @@ from mta.monoids.kept import LastK, TopK
 from mta.monoids.moments import GeometricMean, Mean, PopulationStdDev, SampleStdDev, Variance
 from mta.monoids.pairs import Correlation, Covariance, Slope
 from mta.monoids.runs import LongestIncreasingRun, LongestRun
-from mta.monoids.sketches import DistinctCount, HeavyHitters, Quantiles
+from mta.monoids.sketches import HeavyHitters, Quantiles
 from mta.monoids.ufuncs import Count, Max, Min, Product, Sum
 
 __all__ = [

@@ -177,6 +177,11 @@ def test_rows_of_batches_are_numbered():
         (lambda: m.Quantiles(q=[]), ValueError, "at least one share"),
         (lambda: m.Quantiles(q=[0.5, 7]), ValueError, "takes shares from 0 to 1, got 7"),
         (lambda: m.DistinctCount(lg_k=99), ValueError, "a whole number from 4 to 26, got 99"),
+        (
+            lambda: m.DistinctCount(sketch="cpc"),
+            ValueError,
+            "is 'hll', the only sketch .* got 'cpc'",
+        ),
     ],
 )
 def test_bad_parameters(make, error, text):
