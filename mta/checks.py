@@ -14,7 +14,7 @@ from mta.inputs import as_array
 from mta.kinds import Array, Time
 from mta.monoids.base import ColumnarMonoid, Monoid, column_of
 from mta.monoids.columns import row_by_row
-from mta.monoids.fields import Fields, as_monoid
+from mta.monoids.fields import ColumnFields, Fields, as_monoid
 from mta.monoids.over import Over
 from mta.monoids.ufuncs import quiet
 from mta.options import is_number, is_whole, whole_number
@@ -41,6 +41,9 @@ MAX_TIME = 2**63 - 1
 
 #: Default entries of a page. A call of NumPy or of a store has a fixed cost, so pages of columns are large.
 COLUMN_PAGE, OBJECT_PAGE = 1 << 14, 1 << 10
+
+#: The most bytes that the states of a page take by default, unless a page has only `LEAST_PAGE` entries.
+PAGE_BYTES, LEAST_PAGE = 1 << 24, 1 << 6
 
 #: The most elements that a window may buffer or read ahead.
 MOST_BOUNDED = 1 << 24
@@ -116,7 +119,7 @@ def check_restored(monoid: object, policy: object, store: object, version: objec
 def check_page_size(monoid: Monoid, page_size: object) -> int:
     """The number of entries of a page, the default for None. Raises TypeError or ValueError."""
     if page_size is None:
-        return COLUMN_PAGE if isinstance(monoid, ColumnarMonoid) else OBJECT_PAGE
+        return _column_page(monoid) if isinstance(monoid, ColumnarMonoid) else OBJECT_PAGE
     if not is_whole(page_size):
         raise TypeError(f"page_size is a whole number, got {page_size!r}")
     if page_size < 2 or page_size & (page_size - 1):
@@ -124,6 +127,15 @@ def check_page_size(monoid: Monoid, page_size: object) -> int:
     if page_size > LARGEST_PAGE:
         raise ValueError(f"page_size is at most {LARGEST_PAGE:,}, got {page_size:,}")
     return page_size
+
+
+def _column_page(monoid: ColumnarMonoid) -> int:
+    """The default for columns: the states of a page take no more than `PAGE_BYTES`."""
+    parts = monoid.monoids.values() if isinstance(monoid, ColumnFields) else (monoid,)
+    size, state = COLUMN_PAGE, sum(part.state_bytes for part in parts)
+    while size > LEAST_PAGE and size * state > PAGE_BYTES:
+        size >>= 1
+    return size
 
 
 def check_kept(retain: object, lease: object, buffered: Any, cached: Any, refill_below: Any) -> Bounds:

@@ -163,6 +163,11 @@ class ColumnarMonoid(Monoid):
     #: columns of a state
     width: int = 1
 
+    @property
+    def state_bytes(self) -> int:
+        """About how many bytes a state takes: windows of large states have shorter pages by default."""
+        return 8 * self.width
+
     def __init__(self, *fields: str) -> None:
         if fields and len(fields) != self.arity:
             raise TypeError(f"{type(self).__name__} takes {self.arity} field name(s) or none, got {fields!r}")

@@ -1,4 +1,4 @@
-"""Monoids of means: Mean, GeometricMean and the standard deviations. A combine costs constant time."""
+"""Monoids of means: Mean, GeometricMean, Variance and the standard deviations. A combine is cheap."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from mta.monoids.base import LOST, ColumnarMonoid
 from mta.monoids.columns import check_numbers, is_finite, numeric_column
 from mta.monoids.ufuncs import Sum, quiet
 from mta.numbers.wide import ratios
+from mta.options import check_between
 
 _SUM = Sum()
 
@@ -26,22 +27,28 @@ _COUNTING.flags.writeable = False
 _COUNTING_REAL = _COUNTING.astype(np.float64)
 
 
-def _ones(count: int) -> Array:
+def ones(count: int) -> Array:
     """A column of ones that takes no memory."""
     return np.broadcast_to(np.int64(1), count)
 
 
-def _counting(count: int) -> Array:
+def counting(count: int) -> Array:
     """1, 2, 3 … as a column that must not be changed."""
     return _COUNTING[:count] if count <= len(_COUNTING) else np.arange(1, count + 1)
 
 
+def counting_real(count: int) -> Array:
+    """1.0, 2.0, 3.0 … as a column that must not be changed."""
+    return _COUNTING_REAL[:count] if count <= len(_COUNTING_REAL) else np.arange(1.0, count + 1)
+
+
 def _running(counts: Array) -> Array:
     """Running totals of counts. In states of single elements, all counts are 1."""
-    return _counting(len(counts)) if _all_ones(counts) else np.add.accumulate(counts)
+    return counting(len(counts)) if all_ones(counts) else np.add.accumulate(counts)
 
 
-def _all_ones(counts: Array) -> bool:
+def all_ones(counts: Array) -> bool:
+    """Whether all states are of single elements."""
     if not len(counts):
         return True
     return int(counts[0]) == 1 and (counts.strides[0] == 0 or int(counts.max()) == 1)
@@ -78,7 +85,7 @@ class Mean(ColumnarMonoid):
         return total / count if count else math.nan
 
     def lift_columns(self, inputs: Columns) -> Columns:
-        return (_ones(len(inputs[0])), inputs[0])
+        return (ones(len(inputs[0])), inputs[0])
 
     def combine_columns(self, older: Columns, younger: Columns) -> Columns:
         return (older[0] + younger[0], *_SUM.combine_columns(older[1:], younger[1:]))
@@ -141,7 +148,7 @@ class GeometricMean(Mean):
 
     def lift_columns(self, inputs: Columns) -> Columns:
         with quiet():
-            return (_ones(len(inputs[0])), np.log(inputs[0].astype(np.float64, copy=False)))
+            return (ones(len(inputs[0])), np.log(inputs[0].astype(np.float64, copy=False)))
 
     def lower_columns(self, states: Columns) -> Results:
         with quiet():
@@ -149,7 +156,7 @@ class GeometricMean(Mean):
             return np.exp(np.where(states[1] == math.inf, logs, np.minimum(logs, _LARGEST_LOG)))
 
 
-class _StdDev(ColumnarMonoid):
+class _Spread(ColumnarMonoid):
     """A state is (count, mean, sum of squared differences from the mean), with the combine of Chan et al.
 
     Infinity minus infinity is NaN, so one infinite element makes the result NaN, at any position.
@@ -194,14 +201,14 @@ class _StdDev(ColumnarMonoid):
 
     def lower(self, state: State) -> Result:
         count, _, squares = state
-        return math.sqrt(squares / (count - self.freedom)) if count > self.freedom else math.nan
+        return squares / (count - self.freedom) if count > self.freedom else math.nan
 
     def lift_columns(self, inputs: Columns) -> Columns:
         column = inputs[0].astype(np.float64, copy=False)
         with quiet():
             finite = np.isfinite(column).all()
             squares = np.broadcast_to(np.float64(0), len(column)) if finite else column - column
-        return (_ones(len(column)), column, squares)
+        return (ones(len(column)), column, squares)
 
     def combine_columns(self, older: Columns, younger: Columns) -> Columns:
         n, mean, squares = older
@@ -225,8 +232,7 @@ class _StdDev(ColumnarMonoid):
 
     def lower_columns(self, states: Columns) -> Results:
         with quiet():
-            out = states[2] / (states[0] - self.freedom)
-            return np.sqrt(out, out=out)
+            return states[2] / (states[0] - self.freedom)
 
     def prefix_columns(self, states: Columns) -> Columns:
         scanned = _scan_elements(states)
@@ -239,7 +245,7 @@ class _StdDev(ColumnarMonoid):
         return tuple(column[::-1] for column in scanned)
 
     def fold_columns(self, states: Columns) -> Columns:
-        if not _all_ones(states[0]):
+        if not all_ones(states[0]):
             return super().fold_columns(states)
         with quiet():
             first = states[1][0]
@@ -261,21 +267,55 @@ def _scan_elements(states: Columns) -> Columns | None:
     squares of the j elements: the subtraction loses few digits.
     """
     counts, values, _ = states
-    if not _all_ones(counts) or not len(values):
+    if not all_ones(counts) or not len(values):
         return None
     first = values[0]
-    counts = _counting(len(values))
+    counts = counting(len(values))
     with quiet():
         differences = values - first
         sums = np.add.accumulate(differences)
         differences *= differences
         squares = np.add.accumulate(differences, out=differences)
-        means = sums / (_COUNTING_REAL[: len(counts)] if len(counts) <= len(_COUNTING_REAL) else counts)
+        means = sums / counting_real(len(counts))
         sums *= means
         squares -= sums
         np.maximum(squares, 0.0, out=squares)
         means += first
     return (counts, means, squares) if math.isfinite(squares[-1]) else None
+
+
+class Variance(_Spread):
+    """The variance of a sample, which divides by n - 1; NaN for fewer than two elements.
+
+    With `ddof=0` the variance of a population, which divides by n; NaN for no elements. `ddof` is subtracted
+    from the number of elements, as in NumPy and pandas.
+
+    Takes the name of the field to read, or none. The errors of Mean, and ValueError for another `ddof`.
+
+    >>> from mta import AmortizedMTA, monoids, policies
+    >>> AmortizedMTA(monoids.Variance(), policies.CountWindow(3)).slide([3, 1, 5, 9]).tolist()
+    [nan, 2.0, 4.0, 16.0]
+    >>> AmortizedMTA(monoids.Variance(ddof=0), policies.CountWindow(2)).slide([3, 1, 9]).tolist()
+    [0.0, 1.0, 16.0]
+    """
+
+    def __init__(self, *fields: str, ddof: int = 1) -> None:
+        super().__init__(*fields)
+        self.freedom = check_between("Variance", "ddof", ddof, 0, 1)
+
+    def fingerprint(self) -> str:
+        return f"Variance({', '.join([*map(repr, self.fields), f'ddof={self.freedom}'])})"
+
+
+class _StdDev(_Spread):
+    def lower(self, state: State) -> Result:
+        count, _, squares = state
+        return math.sqrt(squares / (count - self.freedom)) if count > self.freedom else math.nan
+
+    def lower_columns(self, states: Columns) -> Results:
+        with quiet():
+            out = super().lower_columns(states)
+            return np.sqrt(out, out=out)
 
 
 class SampleStdDev(_StdDev):

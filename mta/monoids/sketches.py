@@ -1,4 +1,4 @@
-"""Approximate aggregates on Apache DataSketches: DistinctCount, Quantiles and HeavyHitters.
+"""Approximate aggregates on Apache DataSketches: Quantiles and HeavyHitters.
 
 They need the package `datasketches`, which is imported with the first sketch; ImportError if it is missing.
 A state is a sketch, or None for no elements. A combine copies a sketch, in time linear in its size.
@@ -16,7 +16,7 @@ import msgpack
 
 from mta.kinds import Packed, Row, State, Value
 from mta.monoids.columns import number
-from mta.monoids.values import HashedMonoid, ValueMonoid, canonical, digest
+from mta.monoids.values import ValueMonoid, canonical
 from mta.options import check_between, is_number
 
 
@@ -68,44 +68,6 @@ class Sketch(ValueMonoid):
     def item_codec(self) -> tuple[Any, ...]:
         """What serializes the items of a sketch, if they are objects of Python."""
         return ()
-
-
-class DistinctCount(HashedMonoid, Sketch):
-    """Estimates the number of different elements, which are str, bytes, numbers or tuples of them.
-
-    A CPC sketch with 2**lg_k rows; with the default of 12 the error is about 1 %. The estimate depends only
-    on the elements, not on the order of combines.
-
-    Takes the name of the field to read, or none. Raises ValueError for a lg_k that is not from 4 to 26, and
-    TypeError for an element of another type.
-
-    >>> from mta import AmortizedMTA, monoids
-    >>> window = AmortizedMTA(monoids.DistinctCount())
-    >>> window.extend([f"user {i % 3}" for i in range(100)])
-    >>> round(window.query())
-    3
-    """
-
-    sketch_class = "cpc_sketch"
-    options = ("lg_k",)
-
-    def __init__(self, *fields: str, lg_k: int = 12) -> None:
-        super().__init__(*fields)
-        self.lg_k = check_between("DistinctCount", "lg_k", lg_k, 4, 26)
-
-    def lift_row(self, row: Row) -> State:
-        sketch = _library().cpc_sketch(self.lg_k)
-        sketch.update(int.from_bytes(digest(row, self)[:8], "little", signed=True))
-        return sketch
-
-    def merge(self, older: State, younger: State) -> State:
-        union = _library().cpc_union(self.lg_k)
-        union.update(older)
-        union.update(younger)
-        return union.get_result()
-
-    def lower(self, state: State) -> float:
-        return 0.0 if state is None else float(state.get_estimate())
 
 
 class Quantiles(Sketch):

@@ -16,6 +16,10 @@ from mta.owned import own
 MISSING_TYPES = frozenset({"NAType", "NaTType", "MaskedConstant"})
 
 
+#: types whose values are plain as they are
+_TEXTS = {str, bytes}
+
+
 def plain(value: Value, monoid: object) -> Value:
     """A value as plain Python. Raises TypeError or ValueError for a missing value and for NaN."""
     value = unwrapped(value, monoid)
@@ -40,7 +44,10 @@ def plain_column(column: Value, monoid: object) -> Array:
     if kind in "fib" or (kind == "u" and given.dtype.itemsize < 8):
         return numeric_column(given, monoid)
     refuse_time_types(given, monoid)
-    return column_of(row_by_row(lambda value: plain(value, monoid), given.tolist()))
+    values = given.tolist()
+    if set(map(type, values)) <= _TEXTS:
+        return column_of(values)
+    return column_of(row_by_row(lambda value: plain(value, monoid), values))
 
 
 def unwrapped(value: Value, monoid: object) -> Value:

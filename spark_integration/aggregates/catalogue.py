@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import and_
 from typing import Any
 
 import numpy as np
@@ -82,6 +84,12 @@ def _enough(monoid: Any, state: Any) -> Any:
     return state[0] > monoid.freedom
 
 
+def _varies(monoid: Any, state: Any) -> Any:
+    """Whether not all x are equal, and for a correlation not all y: then the sums of squares are not 0."""
+    squares = [part for (a, b), part in zip(monoid.products, state[3:], strict=True) if a == b]
+    return reduce(and_, (part != 0 for part in squares), state[0] > 1)
+
+
 def _as(kind: type[Monoid]) -> Callable[[Monoid], Monoid]:
     return lambda monoid: kind(*monoid.fields)
 
@@ -100,6 +108,10 @@ TRAITS: Mapping[type[Monoid], SqlTraits] = {
     monoids.GeometricMean: replace(_MEAN, refuses=("negative numbers", lambda values: values < 0)),
     monoids.SampleStdDev: replace(_MEAN, defined=_enough),
     monoids.PopulationStdDev: replace(_MEAN, defined=_enough),
+    monoids.Variance: replace(_MEAN, defined=_enough),
+    monoids.Covariance: replace(_MEAN, defined=_enough),
+    monoids.Correlation: replace(_MEAN, defined=_varies),
+    monoids.Slope: replace(_MEAN, defined=_varies),
     monoids.Max: replace(_LAST, ordered=_as(nan.Max), unseen=LOWEST),
     monoids.Min: replace(_LAST, ordered=_as(nan.Min), unseen=HIGHEST),
     monoids.MaxCount: replace(_COUNT, ordered=_as(nan.MaxCount), coded=True, unseen=(LOWEST, 0)),
@@ -108,6 +120,8 @@ TRAITS: Mapping[type[Monoid], SqlTraits] = {
     monoids.ArgMin: replace(_LAST, ordered=_as(nan.ArgMin), coded=True, needs=1, unseen=(HIGHEST, None)),
     monoids.First: _LAST,
     monoids.Last: _LAST,
+    monoids.LastK: SqlTraits(result=_array, nothing=(), takes_nan=True),
+    monoids.TopK: SqlTraits(result=_array, nothing=(), takes=("numeric",)),
     monoids.Concat: SqlTraits(result="string", takes=("text",), takes_nan=True),
     monoids.Collect: SqlTraits(result=_array, nothing=(), takes_nan=True),
     monoids.CollectDistinct: SqlTraits(result=_array, nothing=(), takes_nan=True),

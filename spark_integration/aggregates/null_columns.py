@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from mta.kinds import State
 from mta.monoids.base import Array, ColumnarMonoid, Columns
-from mta.monoids.columns import alike
+from mta.monoids.columns import alike, column_of
 from mta.monoids.fields import ColumnFields
 from mta.monoids.ufuncs import quiet
-from mta.numbers.wide import is_wide
 from spark_integration.aggregates.inputs import are_valid
 from spark_integration.aggregates.traits import SqlTraits
 
@@ -139,6 +139,23 @@ class Nullable(ColumnarMonoid):
             states = _taken(states, where)
         return (*self.inner.fold_columns(states[:-1]), states[-1][:1])
 
+    @property
+    def state_bytes(self) -> int:
+        return self.inner.state_bytes
+
+    def state_at(self, states: Columns, index: int) -> State:
+        return self.state_list(tuple(column[index : index + 1] for column in states))[0]
+
+    def state_list(self, states: Columns) -> list[State]:
+        inner, present = self.inner.state_list(states[:-1]), states[-1].tolist()
+        if self.inner.width == 1:
+            return list(zip(inner, present, strict=True))
+        return [(*state, there) for state, there in zip(inner, present, strict=True)]
+
+    def columns_of(self, states: Sequence[State]) -> Columns:
+        parts = [state[:-1] if self.inner.width > 1 else state[0] for state in states]
+        return (*self.inner.columns_of(parts), column_of([state[-1] for state in states]))
+
     def lower_columns(self, states: Columns) -> Any:
         present = states[-1] != 0
         if self._traits.defined is not None:
@@ -161,8 +178,8 @@ def _taken(states: Columns, where: Array) -> Columns:
 
 
 def _in_words(a: Array, b: Array) -> Sequence[Array]:
-    """Two columns, of one kind if one is of sums in two words."""
-    return alike((a, b)) if is_wide(a) or is_wide(b) else (a, b)
+    """Two columns, of one kind if one is of sums in two words, or of other entries with several parts."""
+    return alike((a, b)) if "V" in (a.dtype.kind, b.dtype.kind) else (a, b)
 
 
 def _put(column: Array, where: Array, values: Array) -> Array:

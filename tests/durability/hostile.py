@@ -168,10 +168,10 @@ def try_pages(megabytes: int, step: int) -> int:
         (monoids.CollectDistinct(), list("abcdefgh")),
         (monoids.BloomFilter(), list(range(8))),
         (monoids.CountMin(width=16), list("abcdabca")),
+        (monoids.DistinctCount(lg_k=4), list("abcdefgh")),
     ]
     if importlib.util.find_spec("datasketches"):
         kinds += [
-            (monoids.DistinctCount(), list("abcdefgh")),
             (monoids.Quantiles(), list(range(8))),
             (monoids.HeavyHitters(), list("abcdabca")),
         ]

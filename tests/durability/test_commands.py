@@ -295,6 +295,9 @@ def test_any_stdout_will_do(evil: str) -> None:
         monoids.Max(),
         monoids.ArgMax("amount", "user"),
         monoids.BloomFilter("x", bits=128, hashes=3),
+        monoids.DistinctCount("x", lg_k=10),
+        monoids.LastK(3, "x"),
+        monoids.Covariance("x", "y", ddof=0),
         monoids.LongestIncreasingRun("v", time="ts"),
         FIELDS,
         monoids.Fields(n=monoids.Count(), all=monoids.Collect()),
@@ -311,7 +314,6 @@ def test_sketches_are_in_the_catalogue() -> None:
     pytest.importorskip("datasketches")
     for monoid in (
         monoids.Quantiles("x", q=(0.5, 0.9)),
-        monoids.DistinctCount(lg_k=10),
         monoids.HeavyHitters(),
     ):
         assert monoid_from_text(f" monoids.{monoid.fingerprint()} ").fingerprint() == monoid.fingerprint()

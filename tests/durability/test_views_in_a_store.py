@@ -59,7 +59,7 @@ class Twins:
             sums, _ = view.sums_and_total(front, value)
             if front.head == log.tail:
                 front = front._replace(oldest=time, first=value)
-            changes.append(Change(view, front, sums))
+            changes.append(Change(view, front, sums, time + 1))
         if fills:
             added = Added(log.appended(time, value), (), (), time + 1, time)
         else:

@@ -17,6 +17,8 @@ NUMERIC = [
     m.GeometricMean(),
     m.SampleStdDev(),
     m.PopulationStdDev(),
+    m.Variance(),
+    m.TopK(2),
     m.MinCount(),
     m.MaxCount(),
     m.LongestIncreasingRun(),
@@ -27,6 +29,7 @@ NUMERIC = [
 VALUES = [
     m.First(),
     m.Last(),
+    m.LastK(2),
     m.Collect(),
     m.CollectDistinct(),
     m.BloomFilter(),
@@ -91,6 +94,11 @@ def test_missing_values(monoid, value):
         (m.ArgMax(), (1, 2, 3), TypeError, r"takes a pair \(value, argument\), got \(1, 2, 3\)"),
         (m.ArgMax(), (None, 1), TypeError, "takes an int or a float, got None"),
         (m.ArgMax(), (1, None), TypeError, "got None; drop or replace"),
+        (m.Covariance(), 5, TypeError, r"takes a pair \(x, y\), got 5"),
+        (m.Correlation(), (1, 2, 3), TypeError, r"takes a pair \(x, y\), got \(1, 2, 3\)"),
+        (m.Slope(), (1, None), TypeError, "takes an int or a float, got None"),
+        (m.Slope(), (math.nan, 1), ValueError, "got NaN.*; drop or replace missing values"),
+        (m.Covariance("x", "y"), {"x": 1}, KeyError, r"needs the field 'y', got only \['x'\]"),
         (m.LongestIncreasingRun(), (1, 2, 3), TypeError, r"takes a number or a pair \(time, number\)"),
         (m.Max("temp"), 5, TypeError, "takes a mapping with 'temp', got 5"),
         (m.Max("temp"), {"load": 1}, KeyError, r"needs the field 'temp', got only \['load'\]"),
@@ -127,6 +135,21 @@ def test_rows_of_batches_are_numbered():
     [
         (lambda: m.Max("a", "b"), TypeError, r"Max takes 1 field name\(s\) or none"),
         (lambda: m.ArgMax("a"), TypeError, r"ArgMax takes 2 field name\(s\) or none"),
+        (lambda: m.LastK(0), ValueError, r"LastK\(k=...\) is a whole number from 1 to 1000, got 0"),
+        (lambda: m.LastK("x"), ValueError, r"LastK\(k=...\) is a whole number from 1 to 1000, got 'x'"),
+        (lambda: m.TopK(1001), ValueError, r"TopK\(k=...\) is a whole number from 1 to 1000, got 1001"),
+        (lambda: m.TopK(3, "x", "y"), TypeError, r"TopK takes 1 field name\(s\) or none"),
+        (lambda: m.Slope("x"), TypeError, r"Slope takes 2 field name\(s\) or none"),
+        (
+            lambda: m.Variance(ddof=2),
+            ValueError,
+            r"Variance\(ddof=...\) is a whole number from 0 to 1, got 2",
+        ),
+        (
+            lambda: m.Covariance(ddof=None),
+            ValueError,
+            r"Covariance\(ddof=...\) is a whole number from 0 to 1",
+        ),
         (lambda: m.Max(5), TypeError, "Max takes field names, got 5"),
         (lambda: m.Collect("a", "b"), TypeError, "Collect takes one field name or none"),
         (lambda: m.LongestIncreasingRun(time="t"), TypeError, "a time field together with a value field"),
@@ -154,6 +177,11 @@ def test_rows_of_batches_are_numbered():
         (lambda: m.Quantiles(q=[]), ValueError, "at least one share"),
         (lambda: m.Quantiles(q=[0.5, 7]), ValueError, "takes shares from 0 to 1, got 7"),
         (lambda: m.DistinctCount(lg_k=99), ValueError, "a whole number from 4 to 26, got 99"),
+        (
+            lambda: m.DistinctCount(sketch="cpc"),
+            ValueError,
+            "is 'hll', the only sketch .* got 'cpc'",
+        ),
     ],
 )
 def test_bad_parameters(make, error, text):

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from chance import examples
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import types as sql
 from rolled import column, roll
@@ -18,7 +19,7 @@ from mta.monoids.base import ColumnarMonoid, Columns, Monoid
 from spark_integration import SqlTraits, rolling
 from spark_integration.aggregates.catalogue import TRAITS, traits_of
 from spark_integration.aggregates.inputs import NULL_WHOLE
-from spark_integration.aggregates.null_columns import Nullable
+from spark_integration.aggregates.null_columns import PRESENT, Nullable
 from spark_integration.errors import RollingError, UnsupportedColumn
 
 if TYPE_CHECKING:
@@ -227,3 +228,90 @@ def test_sums_with_nulls_leave_64_bits(values: list[int | None], middle: int) ->
     one = tuple(part[middle % count :][:1] for part in suffixes)
     with_one = [summed([shown(one)[0], b]) for b in shown(prefixes)]
     assert shown(nullable.combine_columns(one, prefixes)) == with_one
+
+
+maybe = st.one_of(st.none(), st.integers(-4, 5))
+
+
+@settings(max_examples=examples(15))
+@given(
+    pairs=st.lists(st.tuples(maybe, maybe), min_size=1, max_size=60),
+    width=st.integers(1, 20),
+    page_size=st.sampled_from([2, 4, None]),
+    chunk=st.sampled_from([1, 7, 100]),
+    algorithm=st.sampled_from(["amta", "daba"]),
+)
+def test_aggregates_of_wide_states_skip_nulls(
+    pairs: list[tuple[int | None, int | None]], width: int, page_size: int | None, chunk: int, algorithm: str
+) -> None:
+    """Sketches, kept elements and pairs, over columns and over objects."""
+    count = len(pairs)
+    table = pa.table(
+        {
+            "k": [1] * count,
+            "o": range(count),
+            "x": pa.array([x for x, _ in pairs], pa.int64()),
+            "y": pa.array([y for _, y in pairs], pa.float64()),
+            "s": pa.array([None if x is None else f"{x}" for x, _ in pairs], pa.string()),
+        }
+    )
+    aggregates = {
+        "users": monoids.DistinctCount("x"),
+        "reals": monoids.DistinctCount("y"),
+        "names": monoids.DistinctCount("s"),
+        "last": monoids.LastK(3, "x"),
+        "last_s": monoids.LastK(3, "s"),
+        "top": monoids.TopK(2, "y"),
+        "both": monoids.Covariance("x", "y", ddof=0),
+    }
+    how = {} if page_size is None else {"page_size": page_size}
+    out = roll(table, rows=width, aggregates=aggregates, chunk=chunk, batch=5, algorithm=algorithm, **how)
+    for at, row in enumerate(out.to_pylist()):
+        some = pairs[max(0, at + 1 - width) : at + 1]
+        xs, ys = [x for x, _ in some if x is not None], [y for _, y in some if y is not None]
+        assert round(row["users"]) == round(row["names"]) == len(set(xs))
+        assert round(row["reals"]) == len(set(ys))
+        assert row["last"] == xs[-3:]
+        assert row["last_s"] == [f"{x}" for x in xs[-3:]]
+        assert row["top"] == sorted(ys, reverse=True)[:2]
+        full = [(x, y) for x, y in some if x is not None and y is not None]
+        if not full:
+            assert row["both"] is None
+            continue
+        mean_x, mean_y = (sum(each) / len(full) for each in zip(*full, strict=True))
+        wanted = sum((x - mean_x) * (y - mean_y) for x, y in full) / len(full)
+        assert row["both"] == pytest.approx(wanted, abs=1e-9)
+
+
+@given(st.lists(maybe, min_size=1, max_size=60), st.integers(0, 60))
+def test_sketches_with_nulls(values: list[int | None], middle: int) -> None:
+    """Of any runs, whichever elements of them are null: a sketch has as many elements as a set."""
+    nullable = Nullable(monoids.DistinctCount("x"), ["x"], traits_of(monoids.DistinctCount("x")), skips=(0,))
+    states = nullable.lift_columns((np.array([NULL_WHOLE if value is None else value for value in values]),))
+
+    def counted(columns: Columns) -> list[int]:
+        lowered = nullable.lower_columns(columns)
+        there = lowered[PRESENT].tolist()
+        plain = nullable.state_list(columns)
+        assert nullable.state_list(nullable.columns_of(plain)) == plain
+        assert all(type(state) is bytes for state, _ in plain)
+        return [round(count) if each else 0 for count, each in zip(lowered[""].tolist(), there, strict=True)]
+
+    def distinct(*some: list[int | None]) -> int:
+        return len({value for each in some for value in each} - {None})
+
+    count = len(values)
+    runs = {
+        "elements": (states, [[value] for value in values]),
+        "prefixes": (nullable.prefix_columns(states), [values[: at + 1] for at in range(count)]),
+        "suffixes": (nullable.suffix_columns(states), [values[at:] for at in range(count)]),
+    }
+    for older, before in runs.values():
+        assert counted(older) == [distinct(some) for some in before]
+        assert counted(nullable.fold_columns(older)) == [distinct(*before)]
+        one, at = tuple(part[middle % count :][:1] for part in older), before[middle % count]
+        for younger, after in runs.values():
+            both = [distinct(*pair) for pair in zip(before, after, strict=True)]
+            assert counted(nullable.combine_columns(older, younger)) == both
+            assert counted(nullable.combine_columns(one, younger)) == [distinct(at, some) for some in after]
+            assert counted(nullable.combine_columns(younger, one)) == [distinct(at, some) for some in after]
