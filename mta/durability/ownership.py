@@ -90,18 +90,29 @@ class Ownership(Writer):
             if self.claimed:
                 self.renew()
                 return
-            found = self._read()
-            root, token = found or (self.root, None)
-            if root.attempts:
-                raise self._shared("give the new window another name, or remove the old one by `mta rm`")
-            if root.versions:
-                raise WindowExists(
-                    f"the window {self._name!r} has checkpoints in {self._store!r}: go on with it by "
-                    "restore(), give the new window another name, or remove the old one by `mta rm`"
-                )
-            self._swap(self._next(replace(root, page_size=self.page_size)), token)
+            doubtful = bool(self._unanswered)
+            while True:
+                root, token = self._unused()
+                try:
+                    self._swap(self._next(replace(root, page_size=self.page_size)), token)
+                    break
+                except Fenced:
+                    if doubtful:  # an earlier claim may have been done, and was removed then
+                        raise
             self.extents = Extents(((self.root.epoch, None),), self._shift)
             self._keep()
+
+    def _unused(self) -> tuple[Root, Token | None]:
+        """The root that a new window goes on from, which has no version; one of its own if there is none."""
+        root, token = self._read() or (Root(0, self.page_size), None)
+        if root.attempts:
+            raise self._shared("give the new window another name, or remove the old one by `mta rm`")
+        if root.versions:
+            raise WindowExists(
+                f"the window {self._name!r} has checkpoints in {self._store!r}: go on with it by "
+                "restore(), give the new window another name, or remove the old one by `mta rm`"
+            )
+        return root, token
 
     def _look(self, number: int | None, check: Callable[[Root], None]) -> _Found:
         """Reads the root of a window to go on with."""
