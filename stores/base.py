@@ -111,7 +111,7 @@ class Store(ABC):
         items may be written; the call can be repeated. Cost: a round trip for each 8 MB.
         """
         pairs = list(items.items() if isinstance(items, Mapping) else items)
-        self._check_writable("put_many")
+        self._check_open("put_many", writes=True)
         for key, value in pairs:
             check_key(key)
             if not isinstance(value, bytes):
@@ -140,7 +140,7 @@ class Store(ABC):
     def delete_many(self, keys: Iterable[str]) -> None:
         """Deletes the keys; one without a value is no error. Cost: a round trip for each 512 keys or more."""
         unwanted = [check_key(key) for key in keys]
-        self._check_writable("delete_many")
+        self._check_open("delete_many", writes=True)
         if unwanted:
             self._delete_many(unwanted)
 
@@ -152,7 +152,7 @@ class Store(ABC):
         if start < 0:
             raise ValueError(f"start must not be negative, got {start}")
         check_key(page_key(prefix, stop))
-        self._check_writable("delete_range")
+        self._check_open("delete_range", writes=True)
         if start < stop:
             self._delete_range(prefix, start, stop)
 
@@ -193,13 +193,13 @@ class Store(ABC):
         check_name(name)
         if not isinstance(data, bytes):
             raise TypeError(f"the data of root {name!r} must be bytes, not {type(data).__name__}")
-        self._check_writable("swap_root")
+        self._check_open("swap_root", writes=True)
         return self._swap_root(name, data, expected_token)
 
     def delete_root(self, name: str, expected_token: Token) -> None:
         """Deletes the root if it has the token, else raises Conflict. No root is no error. Cost: a swap's."""
         check_name(name)
-        self._check_writable("delete_root")
+        self._check_open("delete_root", writes=True)
         self._delete_root(name, expected_token)
 
     def delete_roots(self, expected_tokens: Mapping[str, Token]) -> list[str]:
@@ -208,7 +208,7 @@ class Store(ABC):
         Cost: a round trip for each 100 names in Redis; elsewhere that of `delete_root` for each.
         """
         names = [check_name(name) for name in expected_tokens]
-        self._check_writable("delete_roots")
+        self._check_open("delete_roots", writes=True)
         return self._delete_roots(dict(expected_tokens)) if names else []
 
     def list_roots(self, prefix: str = "") -> Iterator[str]:
@@ -253,13 +253,10 @@ class Store(ABC):
         in_url = unquote(getattr(split_url(self._url), name) or "")
         return in_url or (os.environ.get(f"{self.credentials}_{name.upper()}") if self.credentials else None)
 
-    def _check_open(self, call: str) -> None:
+    def _check_open(self, call: str, *, writes: bool = False) -> None:
         if self._closed:
             raise StoreClosed(f"{call}: the store {self.url} is closed")
-
-    def _check_writable(self, call: str) -> None:
-        self._check_open(call)
-        if self.read_only:
+        if writes and self.read_only:
             raise StoreConfigError(
                 f"{call}: the store {self.url} was opened for reading only: open it without read_only=True"
             )
