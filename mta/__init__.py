@@ -17,6 +17,7 @@ from mta.errors import (
     WindowExists,
     WindowNotFound,
 )
+from mta.reader import Reader
 from mta.window import AmortizedMTA, LogMTA
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "PageCorrupt",
     "PageError",
     "PagesLost",
+    "Reader",
     "WindowClosed",
     "WindowError",
     "WindowExists",

@@ -14,6 +14,7 @@ from mta.durability.checkpoints import INLINE, Checkpoints, Content, fingerprint
 from mta.durability.manifest import SavedView, Version
 from mta.durability.ownership import Ownership
 from mta.encoding.packing import pack
+from mta.errors import WindowError
 from mta.monoids.base import Monoid
 from mta.paging.stored import StoredPages
 from mta.policies import Policy
@@ -102,6 +103,8 @@ class StoredWindow:
         self.hold.end()
         self.pages.close()
         if self.hold.extents is not None:
+            with suppress(StoreError, WindowError):
+                self.hold.expire_pins()
             self.pages.forget()
         with suppress(StoreError, Conflict):
             self.hold.let_go()

@@ -34,6 +34,9 @@ class TakesTurns:
     #: whether all that closing takes is done
     _ended = False
 
+    #: what it is called in errors, and what is said of it after a close and after a fork
+    _kind, _when_closed, _when_forked = "window", CLOSED, FORKED
+
     _name: str
 
     def close(self) -> None:
@@ -41,11 +44,11 @@ class TakesTurns:
 
         A second call does nothing, nor does a call in a process that was forked from this object's own.
         """
-        if self._ended or self._closed == FORKED:
+        if self._ended or self._closed == self._when_forked:
             return
         if self._busy:
             raise self._refusal()
-        self._closed = CLOSED
+        self._closed = self._when_closed
         self._end()
         self._ended = True
 
@@ -63,10 +66,10 @@ class TakesTurns:
         # the other call may have ended since it was met
         if self._busy or not self._closed:
             return ConcurrentUse(
-                f"the window {self._name!r} is in another call, of another thread or of an operator of its "
-                "own; this one has not happened: put a lock around the window, or give each thread its own"
+                f"the {self._kind} {self._name!r} is in another call, of another thread or of an operator of "
+                "its own; this one has not happened: put a lock around it, or give each thread its own"
             )
-        return WindowClosed(f"the window {self._name!r} {self._closed}")
+        return WindowClosed(f"the {self._kind} {self._name!r} {self._closed}")
 
     def _stays_in_this_process(self) -> None:
         """A copy that a forked process inherits is closed there: it must not touch the store."""
@@ -97,7 +100,7 @@ _of_this_process: WeakSet[TakesTurns] = WeakSet()
 
 def _after_fork() -> None:
     for window in list(_of_this_process):
-        window._closed = FORKED
+        window._closed = window._when_forked
     _of_this_process.clear()
 
 

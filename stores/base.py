@@ -27,7 +27,7 @@ from stores.names import (
     pages_of,
     parse_page_key,
 )
-from stores.urls import read_option, split_url, without_password
+from stores.urls import parse_bool, read_option, split_url, without_password
 
 DELETE_CHUNK = 1000
 TOKEN_BYTES = 16
@@ -74,25 +74,32 @@ class Store(ABC):
     credentials: ClassVar[str] = ""
     """The prefix of the environment variables for user and password: REDIS for REDIS_PASSWORD."""
     known_options: ClassVar[Mapping[str, Callable[[str], Any]]] = {}
-    """The name of each option, and the function that reads its value from text in a URL or from a keyword."""
+    """The name of each option, and the function that reads its value from text in a URL or from a keyword.
+
+    Every store also has the option `read_only`.
+    """
+    read_only: bool = False
+    """Whether the store refuses to write, because it was opened with `read_only=True`."""
 
     def __init__(self, url: str, **options: Any) -> None:
         parts = split_url(url)
         for key, text in parse_qsl(parts.query, keep_blank_values=True):
             options.setdefault(key, text)
-        unknown = sorted(set(options) - set(self.known_options))
+        readers = {"read_only": parse_bool, **self.known_options}
+        unknown = sorted(set(options) - set(readers))
         if unknown:
-            known = ", ".join(sorted(self.known_options)) or "none"
+            known = ", ".join(sorted(readers))
             raise StoreConfigError(
                 f"unknown option {', '.join(unknown)} for {parts.scheme}: (known: {known})"
             )
         for key, value in options.items():
             try:
-                options[key] = read_option(self.known_options[key], value)
+                options[key] = read_option(readers[key], value)
             except ValueError as error:
                 raise StoreConfigError(f"option {key} of {parts.scheme}: {error}") from None
         self._url = url.partition("?")[0]
         self._options = options
+        self.read_only = bool(options.get("read_only", False))
         self._closed = False
 
     # Pages
@@ -104,7 +111,7 @@ class Store(ABC):
         items may be written; the call can be repeated. Cost: a round trip for each 8 MB.
         """
         pairs = list(items.items() if isinstance(items, Mapping) else items)
-        self._check_open("put_many")
+        self._check_open("put_many", writes=True)
         for key, value in pairs:
             check_key(key)
             if not isinstance(value, bytes):
@@ -133,7 +140,7 @@ class Store(ABC):
     def delete_many(self, keys: Iterable[str]) -> None:
         """Deletes the keys; one without a value is no error. Cost: a round trip for each 512 keys or more."""
         unwanted = [check_key(key) for key in keys]
-        self._check_open("delete_many")
+        self._check_open("delete_many", writes=True)
         if unwanted:
             self._delete_many(unwanted)
 
@@ -145,7 +152,7 @@ class Store(ABC):
         if start < 0:
             raise ValueError(f"start must not be negative, got {start}")
         check_key(page_key(prefix, stop))
-        self._check_open("delete_range")
+        self._check_open("delete_range", writes=True)
         if start < stop:
             self._delete_range(prefix, start, stop)
 
@@ -186,13 +193,13 @@ class Store(ABC):
         check_name(name)
         if not isinstance(data, bytes):
             raise TypeError(f"the data of root {name!r} must be bytes, not {type(data).__name__}")
-        self._check_open("swap_root")
+        self._check_open("swap_root", writes=True)
         return self._swap_root(name, data, expected_token)
 
     def delete_root(self, name: str, expected_token: Token) -> None:
         """Deletes the root if it has the token, else raises Conflict. No root is no error. Cost: a swap's."""
         check_name(name)
-        self._check_open("delete_root")
+        self._check_open("delete_root", writes=True)
         self._delete_root(name, expected_token)
 
     def delete_roots(self, expected_tokens: Mapping[str, Token]) -> list[str]:
@@ -201,7 +208,7 @@ class Store(ABC):
         Cost: a round trip for each 100 names in Redis; elsewhere that of `delete_root` for each.
         """
         names = [check_name(name) for name in expected_tokens]
-        self._check_open("delete_roots")
+        self._check_open("delete_roots", writes=True)
         return self._delete_roots(dict(expected_tokens)) if names else []
 
     def list_roots(self, prefix: str = "") -> Iterator[str]:
@@ -246,9 +253,13 @@ class Store(ABC):
         in_url = unquote(getattr(split_url(self._url), name) or "")
         return in_url or (os.environ.get(f"{self.credentials}_{name.upper()}") if self.credentials else None)
 
-    def _check_open(self, call: str) -> None:
+    def _check_open(self, call: str, *, writes: bool = False) -> None:
         if self._closed:
             raise StoreClosed(f"{call}: the store {self.url} is closed")
+        if writes and self.read_only:
+            raise StoreConfigError(
+                f"{call}: the store {self.url} was opened for reading only: open it without read_only=True"
+            )
 
     def __enter__(self) -> Self:
         return self

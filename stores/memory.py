@@ -111,11 +111,11 @@ class MemoryStore(Store):
     def __reduce__(self) -> tuple[Any, ...]:
         if not split_url(self._url).path:
             raise StoreConfigError("a private memory: store cannot be pickled: open it as memory:name")
-        return _reopen_here, (self._url, os.getpid())
+        return _reopen_here, (self._url, os.getpid(), self._options)
 
 
-def _reopen_here(url: str, pid: int) -> MemoryStore:
+def _reopen_here(url: str, pid: int, options: dict[str, Any]) -> MemoryStore:
     # Another process would open an empty store, and a window there would have silently lost its pages.
     if pid != os.getpid():
         raise StoreConfigError(f"the store {url} lives in process {pid} only: use rocksdb: or redis:")
-    return MemoryStore(url)
+    return MemoryStore(url, **options)

@@ -44,7 +44,9 @@ def open_store(url: str, *, create: bool = True, **options: Any) -> Store:
 
     `options` are those of the store's class; they can also stand in the URL: `redis://host?patience=3`. With
     `create=False`, which every URL takes, nothing is created where there is no store yet: the first call
-    raises a StoreError. Installed packages add schemes by entry points of the group `mta.stores`.
+    raises a StoreError. With `read_only=True`, which every URL takes too, the store refuses to write; a
+    RocksDB directory can then be read while another process writes it. Installed packages add schemes by
+    entry points of the group `mta.stores`.
 
     No round trip: the store connects at its first call. Raises UnknownStore for an unknown scheme,
     StoreConfigError for a malformed URL, a wrong option or a missing package.

@@ -39,6 +39,7 @@ class WrapperStore(Store):
         self.inner = inner
         self.local, self.exclusive = inner.local, inner.exclusive
         self.shared_across_hosts = inner.shared_across_hosts
+        self.read_only = inner.read_only
 
     def _around(self, call: str, action: Callable[[], T]) -> T:  # noqa: ARG002
         """Runs `action`, which makes the call named `call` on the inner store, and returns its result."""

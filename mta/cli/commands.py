@@ -149,6 +149,7 @@ def _show_window(found: Inspection, slicer: Open | None) -> None:
         ("epoch", epoch),
         ("owner", owner),
         ("lease", lease),
+        *(("pinned", f"version {number}, {lease_text(until)}") for number, until in window.pins),
         ("offset", offset),
         ("manifest", size_text(found.manifest_bytes)),
     ):

@@ -120,7 +120,7 @@ class Checkpoints:
 
     def unneeded_parts(self) -> list[str]:
         """The keys of parts that no retained version names. Each is returned once."""
-        named = {part for version in self._writer.root.versions for part in version.parts()}
+        named = {part for version in self._writer.root.retained for part in version.parts()}
         gone = self._parts - named
         self._parts &= named
         return sorted(part.key(self._name) for part in gone)
@@ -128,7 +128,7 @@ class Checkpoints:
     def load(self, version: Version) -> list[Tail]:
         """The tails that a version names, to go on from; one round trip if they have parts, else none."""
         tails = load_tails(self._store, self._name, self._layout, version)
-        versions = self._writer.root.versions
+        versions = self._writer.root.retained
         self._tails = version.tails
         # parts below the least number that a retained version gives may be deleted, so none gets such a
         # number

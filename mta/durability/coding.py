@@ -11,7 +11,18 @@ import msgpack
 
 from mta.core.page import LARGEST_PAGE
 from mta.durability import invariants
-from mta.durability.manifest import MOST_PARTS, Attempt, Extents, Part, Root, SavedTail, SavedView, Version
+from mta.durability.manifest import (
+    MOST_PARTS,
+    MOST_PINS,
+    Attempt,
+    Extents,
+    Part,
+    Pin,
+    Root,
+    SavedTail,
+    SavedView,
+    Version,
+)
 from mta.encoding import packing
 from mta.encoding.envelope import seal, unseal
 from mta.encoding.untrusted import Malformed, fields, moment, raw, real, shown, surely, text, whole
@@ -71,10 +82,13 @@ def _pack_attempt(attempt: Attempt) -> list[Any]:
 
 
 def encode_root(name: str, root: Root) -> bytes:
+    """A root as bytes. Pins take a field more."""
     content = [
         FORMAT, name, root.epoch, root.page_size, root.monoid, root.policy, list(root.owner), root.lease,
         root.next_version, list(map(pack_version, root.versions)), list(map(_pack_attempt, root.attempts)),
     ]  # fmt: skip
+    if root.pins or root.pinned:
+        content.append([list(map(list, root.pins)), list(map(pack_version, root.pinned))])
     return seal(msgpack.packb(content), magic=MAGIC)
 
 
@@ -100,8 +114,9 @@ def _root(name: str, payload: memoryview) -> Root:
             f"the manifest of window {name!r} has format {shown(content[:1])}, this is {FORMAT}: it was "
             "written by another version of this library"
         )
+    claimed = len(content) == 12
     _, found, epoch, page_size, monoid, policy, owner, lease, next_version, versions, attempts = fields(
-        content, "it", 11
+        content[:11] if claimed else content, "it", 11
     )
     if found != name:
         raise ManifestCorrupt(
@@ -110,13 +125,27 @@ def _root(name: str, payload: memoryview) -> Root:
     if whole(page_size, "the page size", 2, LARGEST_PAGE).bit_count() != 1:
         raise Malformed(f"the page size is {page_size}, which is no power of two")
     shift = page_size.bit_length() - 1
-    return Root(
+    pins, pinned = fields(content[11], "the pins", 2) if claimed else ([], [])
+    if claimed and not 0 < len(fields(pins, "the list of pins")) <= MOST_PINS:
+        raise Malformed(f"it has {len(pins)} pins, not 1 to {MOST_PINS}")
+    root = Root(
         whole(epoch, *EPOCH), page_size,
         text(monoid, "the monoid"), text(policy, "the policy"), _owner(owner),
         None if lease is None else real(lease, "the lease"), whole(next_version, "the next version's number"),
         tuple(map(partial(_version, shift), fields(versions, "the list of versions"))),
         tuple(map(partial(_attempt, shift), fields(attempts, "the list of attempts"))),
+        tuple(map(_pin, pins)),
+        tuple(map(partial(_version, shift), fields(pinned, "the list of pinned versions"))),
     )  # fmt: skip
+    if claimed:
+        for violation in invariants.of_pins(root):
+            raise Malformed(violation)
+    return root
+
+
+def _pin(packed: Any) -> Pin:
+    ident, number, until = fields(packed, "a pin", 3)
+    return Pin(text(ident, "a pin"), whole(number, "the number of a version"), real(until, "a pin's end"))
 
 
 def _attempt(shift: int, packed: Any) -> Attempt:

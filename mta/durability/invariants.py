@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from itertools import pairwise
 from operator import attrgetter, itemgetter
 
-from mta.durability.manifest import EPOCHS, Root, Version
+from mta.durability.manifest import EPOCHS, MOST_PINS, Root, Version
 from mta.encoding.untrusted import shown
 from mta.errors import ManifestCorrupt
 from mta.times.kinds import FIRST, LAST, NUMBERS
@@ -110,6 +110,8 @@ def of_root(root: Root, old: Collection[int] = ()) -> Iterator[str]:
     """
     yield from _descent(root, old)
     yield from _epochs(root, old)
+    if root.pins or root.pinned:
+        yield from of_pins(root)
 
 
 def _descent(root: Root, old: Collection[int]) -> Iterator[str]:
@@ -134,6 +136,24 @@ def _descent(root: Root, old: Collection[int]) -> Iterator[str]:
     last = root.versions[-1].number if root.versions else 0
     if root.owner[0] and last >= root.next_version:
         yield f"version {last} is there, and the next one would be {root.next_version}"
+
+
+def of_pins(root: Root) -> Iterator[str]:
+    """Each pin names one version that is retained, and pins alone keep versions that were given up."""
+    if len(root.pins) > MOST_PINS:
+        yield f"it has {len(root.pins)} pins, and {MOST_PINS} are the most"
+    if len(set(map(itemgetter(0), root.pins))) < len(root.pins):
+        yield "two of its pins have one id"
+    current = {version.number for version in root.versions}
+    given_up = [version.number for version in root.pinned]
+    if missing := {pin.number for pin in root.pins}.difference(current, given_up):
+        yield f"its pins name the versions {shown(sorted(missing))}, which are not retained"
+    if given_up != sorted(set(given_up)) or current.intersection(given_up):
+        yield f"the versions {shown(given_up)}, which readers have pinned, are there twice, or in no order"
+    if unpinned := set(given_up).difference(pin.number for pin in root.pins):
+        yield f"it keeps the versions {shown(sorted(unpinned))}, which no reader has pinned"
+    if root.pins and root.attempts:
+        yield "it has pins, and attempts that share it"
 
 
 def _epochs(root: Root, old: Collection[int]) -> Iterator[str]:

@@ -30,6 +30,9 @@ DOCUMENTS = 0x7F
 #: The most parts that a tail has.
 MOST_PARTS = 256
 
+#: The most pins that a window has.
+MOST_PINS = 64
+
 #: Each claim takes this many epochs, which the writer then uses one after the other without a claim.
 EPOCHS = 1 << 10
 
@@ -271,6 +274,15 @@ class Attempt:
         return self.epoch <= epoch < self.epoch + EPOCHS
 
 
+class Pin(NamedTuple):
+    """A reader's claim on a version, whose pages stay until some moment of the store's clock."""
+
+    id: str
+    #: of the version
+    number: int
+    until: float
+
+
 @dataclass(frozen=True)
 class Root:
     """The content of a window's root in the store."""
@@ -287,23 +299,50 @@ class Root:
     versions: tuple[Version, ...] = field(default=())
     #: writers that share the window; each goes on from the last of `versions`
     attempts: tuple[Attempt, ...] = field(default=())
+    #: the claims of readers, and the versions of theirs that the writer has given up
+    pins: tuple[Pin, ...] = field(default=())
+    pinned: tuple[Version, ...] = field(default=())
+
+    @property
+    def current(self) -> tuple[Version, ...]:
+        """The versions that were committed, and those that attempts have published: a writer may go on."""
+        return (*self.versions, *filter(None, map(attrgetter("version"), self.attempts)))
 
     @property
     def retained(self) -> tuple[Version, ...]:
-        """The versions that were committed, and those that attempts have published."""
-        if not self.attempts:
-            return self.versions
-        return (*self.versions, *filter(None, map(attrgetter("version"), self.attempts)))
+        """The versions whose pages stay: the current ones, and those that only readers still have."""
+        return (*self.pinned, *self.current) if self.pinned or self.attempts else self.versions
 
     def has(self, epoch: int) -> bool:
         """Whether an epoch is one of those that the last claim of the root took."""
         return self.epoch <= epoch < self.epoch + EPOCHS
 
     def version(self, number: int | None) -> Version | None:
-        """A retained version, the last one by default."""
+        """A version that a writer may go on from, the last one by default."""
+        current = self.current if self.attempts else self.versions
         if number is None:
-            return self.retained[-1] if self.retained else None
+            return current[-1] if current else None
+        return next((version for version in current if version.number == number), None)
+
+    def readable(self, number: int | None) -> Version | None:
+        """A retained version; the last one that was committed by default."""
+        if number is None:
+            return self.version(None)
         return next((version for version in self.retained if version.number == number), None)
+
+    def pinned_as(self, before: Root, now: float) -> Root:
+        """This root in the place of another, with the pins of that one that have not expired."""
+        pins = tuple(pin for pin in before.pins if pin.until > now)
+        given_up = {pin.number for pin in pins} - {version.number for version in self.versions}
+        there = sorted((*before.pinned, *before.versions), key=attrgetter("number"))
+        pinned = tuple(version for version in there if version.number in given_up)
+        if (pins, pinned) == (self.pins, self.pinned):
+            return self
+        return replace(self, pins=pins, pinned=pinned)
+
+    def without_pins(self) -> Root:
+        """The part of the root that its writer decides."""
+        return replace(self, pins=(), pinned=())
 
     def first_needed(self) -> int | None:
         """The first position that a retained version needs; None if there is no version."""

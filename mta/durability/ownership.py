@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 import xxhash
 
 from mta.durability import leases
-from mta.durability.coding import decode_root
+from mta.durability.coding import decode_root, encode_root
 from mta.durability.manifest import Extents, Root, Version, next_epoch
 from mta.durability.owners import this_process
 from mta.durability.writer import Writer
@@ -23,8 +23,9 @@ from stores import Conflict, Store, Token
 
 
 class _Sent(NamedTuple):
-    """A root whose swap was sent and not answered yet, so that it may have been done or not."""
+    """A root whose swap was sent."""
 
+    #: of the root without pins
     digest: bytes
     root: Root
     lineage: int
@@ -53,6 +54,8 @@ class Ownership(Writer):
         self._token: Token | None = None
         #: the last version that this writer's window goes on from
         self._lineage = 0
+        #: the last root that was swapped in, and roots that may have been: their answers were lost
+        self._answered: _Sent | None = None
         self._unanswered: tuple[_Sent, ...] = ()
 
     @property
@@ -61,7 +64,7 @@ class Ownership(Writer):
 
     def _may_count(self) -> Iterator[Version]:
         roots = (self.root, *(each.root for each in self._unanswered))
-        return (version for root in roots for version in root.versions)
+        return (version for root in roots for version in root.retained)
 
     @classmethod
     def find(
@@ -90,18 +93,29 @@ class Ownership(Writer):
             if self.claimed:
                 self.renew()
                 return
-            found = self._read()
-            root, token = found or (self.root, None)
-            if root.attempts:
-                raise self._shared("give the new window another name, or remove the old one by `mta rm`")
-            if root.versions:
-                raise WindowExists(
-                    f"the window {self._name!r} has checkpoints in {self._store!r}: go on with it by "
-                    "restore(), give the new window another name, or remove the old one by `mta rm`"
-                )
-            self._swap(self._next(replace(root, page_size=self.page_size)), token)
+            doubtful = bool(self._unanswered)
+            while True:
+                root, token = self._unused()
+                try:
+                    self._swap(self._next(replace(root, page_size=self.page_size)), root, token)
+                    break
+                except Fenced:
+                    if doubtful:  # an earlier claim may have been done, and was removed then
+                        raise
             self.extents = Extents(((self.root.epoch, None),), self._shift)
             self._keep()
+
+    def _unused(self) -> tuple[Root, Token | None]:
+        """The root that a new window goes on from, which has no version; one of its own if there is none."""
+        root, token = self._read() or (Root(0, self.page_size), None)
+        if root.attempts:
+            raise self._shared("give the new window another name, or remove the old one by `mta rm`")
+        if root.versions:
+            raise WindowExists(
+                f"the window {self._name!r} has checkpoints in {self._store!r}: go on with it by "
+                "restore(), give the new window another name, or remove the old one by `mta rm`"
+            )
+        return root, token
 
     def _look(self, number: int | None, check: Callable[[Root], None]) -> _Found:
         """Reads the root of a window to go on with."""
@@ -129,7 +143,7 @@ class Ownership(Writer):
         with self._lock:
             while True:
                 try:
-                    self._swap(self._next(found.root), found.token, found.version.number)
+                    self._swap(self._next(found.root), found.root, found.token, found.version.number)
                 except Fenced:  # another writer was first: it is taken over in its turn
                     found = self._look(found.number, found.check)
                     continue
@@ -151,7 +165,7 @@ class Ownership(Writer):
                 next_version=version.number + 1,
                 versions=versions,
             )
-            self._swap(root, self._token, version.number)
+            self._swap(root, self.root, self._token, version.number)
 
     def let_go(self) -> None:
         """Removes the root of a window that has no checkpoint."""
@@ -166,43 +180,65 @@ class Ownership(Writer):
         lease = None if self._lease is None else now + self._lease
         return replace(root, epoch=next_epoch(root.epoch, now), owner=this_process(), lease=lease)
 
-    def _swap(self, root: Root, expected: Token | None, lineage: int | None = None) -> None:
-        """Swaps a root in, which goes on from version `lineage`, or else from the same version as before."""
+    def expire_pins(self) -> None:
+        """Takes the pins that have expired out of the root."""
+        with self._lock:
+            if self.root.pins and self.root.pinned_as(self.root, self._store.now()) is not self.root:
+                self._swap(self.root, self.root, self._token)
+
+    def _swap(self, root: Root, before: Root, expected: Token | None, lineage: int | None = None) -> None:
+        """Swaps a root in for another one, with the pins of that one.
+
+        It goes on from version `lineage`, or else from the same version as before. A reader that sets a pin
+        swaps the root too, and fences nobody: then the root with this pin is the one to be replaced.
+        """
         lineage = self._lineage if lineage is None else lineage
         now = leases.now()
-        data = self._encoded(root)
-        self._unanswered += (_Sent(xxhash.xxh3_64_digest(data), root, lineage),)
         token: Token | None = None
         while token is None:
+            if before.pins or root.pins:
+                root = root.pinned_as(before, self._store.now())
+            data = self._encoded(root)
+            digest = self._digest(root, data) if root.pins else xxhash.xxh3_64_digest(data)
+            sent = _Sent(digest, root, lineage)
+            self._unanswered += (sent,)
             try:
                 token = self._store.swap_root(self._name, data, expected)
             except Conflict:
-                expected, done = self._expected_instead(data)
-                token = expected if done else None
+                before, expected, found = self._instead()
+                if found.digest == sent.digest:  # it was done, and only its answer was lost
+                    token, root = expected, before
         # nothing is called from here on, so that no interrupt comes between
         self._token, self.root, self._lineage = token, root, lineage
-        self._unanswered, self._renewed = (), now
+        self._unanswered, self._answered, self._renewed = (), sent, now
 
-    def _expected_instead(self, data: bytes) -> tuple[Token, bool]:
-        """The token of the present root, and whether this data is in it.
+    def _instead(self) -> tuple[Root, Token, _Sent]:
+        """The present root with its token, and as this writer sent it, after a conflict.
 
-        For after a conflict: an earlier swap may have been done, and only its answer lost. Raises Fenced if
-        the root is not one that this writer sent.
+        A reader has pinned a version in it, or an earlier swap was done and only its answer lost. Raises
+        Fenced if this writer did not send it.
         """
         found = self._store.read_root(self._name)
-        if found is not None and self._sent(found[0]) is not None:
-            return found[1], found[0] == data
-        if found is None or not self._is_mine(found[0]):
-            raise Fenced(self._fenced(found)) from None
+        if found is None:
+            raise Fenced(self._fenced(None)) from None
+        root = decode_root(self._name, found[0])
+        sent = self._sent(root, found[0])
+        if sent is not None:
+            return root, found[1], sent
+        if not self._is_mine(root):
+            raise Fenced(self._fenced(root)) from None
         raise Fenced(self._went_back()) from None
 
-    def _sent(self, data: bytes) -> _Sent | None:
-        """The root with these bytes among those whose swap was not answered, or None."""
-        digest = xxhash.xxh3_64_digest(data)
-        return next((each for each in self._unanswered if each.digest == digest), None)
+    def _sent(self, root: Root, data: bytes) -> _Sent | None:
+        """The root as this writer sent it, without the pins of readers; None if it did not."""
+        digest = self._digest(root, data)
+        sent = (*self._unanswered, *([self._answered] if self._answered else ()))
+        return next((each for each in sent if each.digest == digest), None)
 
-    def _is_mine(self, data: bytes) -> bool:
-        root = decode_root(self._name, data)
+    def _digest(self, root: Root, data: bytes) -> bytes:
+        return xxhash.xxh3_64_digest(encode_root(self._name, root.without_pins()) if root.pins else data)
+
+    def _is_mine(self, root: Root) -> bool:
         return self.root.epoch > 0 and (root.epoch, root.owner) == (self.root.epoch, self.root.owner)
 
     def check_hold(self) -> None:
@@ -211,38 +247,49 @@ class Ownership(Writer):
             found = self._store.read_root(self._name)
             if self._token is None or found is None or found[1] == self._token:
                 return
-            if not self._is_mine(found[0]):
-                raise Fenced(self._fenced(found))
-            if self._sent(found[0]) is None:
+            root = decode_root(self._name, found[0])
+            if not self._is_mine(root):
+                raise Fenced(self._fenced(root))
+            if self._sent(root, found[0]) is None:
                 raise Fenced(self._went_back())
 
     def knows_root(self) -> bool:
         """Whether the root is the last one that this writer left, and no commit of it is in doubt."""
         with self._lock:
             found = self._store.read_root(self._name)
-            return found is not None and found[1] == self._token
+            if found is None or found[1] == self._token:
+                return found is not None
+            root = decode_root(self._name, found[0])
+            sent = self._sent(root, found[0])
+            if sent is None or sent is not self._answered:
+                return False
+            self._token, self.root = found[1], root  # a reader has pinned a version since
+            return True
 
     # -- after an answer that was lost ------------------------------------------------------------------
 
     def _prolong(self, until: float) -> None:
         if self._unanswered:
             self._find_out()
-        self._swap(replace(self.root, lease=until), self._token)
+        self._swap(replace(self.root, lease=until), self.root, self._token)
 
     def _find_out(self) -> None:
         """Goes on from a swap that was done without an answer: its commit must not be taken back."""
         found = self._store.read_root(self._name)
-        sent = None if found is None else self._sent(found[0])
-        if found is not None and sent is not None:
-            self._token, self.root, self._lineage = found[1], sent.root, sent.lineage
-
-    def _fenced(self, found: tuple[bytes, Token] | None) -> str:
         if found is None:
+            return
+        root = decode_root(self._name, found[0])
+        sent = self._sent(root, found[0])
+        if sent is not None:
+            self._token, self.root, self._lineage, self._answered = found[1], root, sent.lineage, sent
+
+    def _fenced(self, root: Root | None) -> str:
+        if root is None:
             return f"the window {self._name!r} was removed from {self._store!r}; this writer of it must stop"
-        epoch = decode_root(self._name, found[0]).epoch
         return (
-            f"another writer took over the window {self._name!r} in {self._store!r} (epoch {epoch}, this "
-            f"writer has {self.root.epoch}); this one must stop, and nothing since its last checkpoint counts"
+            f"another writer took over the window {self._name!r} in {self._store!r} (epoch {root.epoch}, "
+            f"this writer has {self.root.epoch}); this one must stop, and nothing since its last checkpoint "
+            "counts"
         )
 
     def _went_back(self) -> str:

@@ -20,16 +20,30 @@ def encode_tail(layout: Layout, name: str, tail: Tail, start: int) -> bytes:
     return encode_run(layout, [name, "tail", tail.tier, start], tail.tier, young.times, young.run)
 
 
-def load_tails(store: Store, name: str, layout: Layout, version: Version) -> list[Tail]:
+def load_tails(
+    store: Store, name: str, layout: Layout, version: Version, read: Mapping[Part, bytes | None] | None = None
+) -> list[Tail]:
     """The tails that a version names; one round trip if they have parts, else none.
 
-    Raises PagesLost if a part is not in the store, PageCorrupt if one is not what was written.
+    `read` has the parts, if they were read already. Raises PagesLost if a part is not in the store, and
+    PageCorrupt if one is not what was written.
     """
-    found: dict[Part, bytes | None] = {}
-    if parts := list(version.parts()):
+    found = {} if read is None else read
+    if read is None and (parts := list(version.parts())):
         found = dict(zip(parts, store.get_many([part.key(name) for part in parts]), strict=True))
     load = partial(load_tail, store, name, layout, found)
     return list(map(load, count(), version.tails))
+
+
+def read_parts(store: Store, versions: Mapping[str, Version]) -> dict[str, dict[Part, bytes | None]]:
+    """The parts of versions of several windows, by name; one call of the store."""
+    named = [(name, part) for name, version in versions.items() for part in version.parts()]
+    found: dict[str, dict[Part, bytes | None]] = {name: {} for name in versions}
+    if named:
+        values = store.get_many([part.key(name) for name, part in named])
+        for (name, part), data in zip(named, values, strict=True):
+            found[name][part] = data
+    return found
 
 
 def load_tail(

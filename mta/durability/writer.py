@@ -61,6 +61,9 @@ class Writer(ABC):
     def knows_root(self) -> bool:
         """Whether the root is the last one that this writer left, and no commit of it is in doubt."""
 
+    def expire_pins(self) -> None:  # noqa: B027
+        """Takes the pins of readers that have expired out of the root, where there may be some."""
+
     @abstractmethod
     def _prolong(self, until: float) -> None:
         """Writes the end of the lease into the root."""

@@ -48,7 +48,7 @@ class Database:
         self.rocks: Any = rocks
         #: no other file can have these ids while the engine keeps the directory and its lock file open
         self.directory_id, self._lock_id = file_id(directory), file_id(Path(directory, LOCK))
-        self._unchecked = _unchecked()
+        self._unchecked = unchecked()
 
     def check_in_place(self) -> None:
         """Raises if the path names another directory now: a write would be lost, or damage that one."""
@@ -185,7 +185,7 @@ def _unlogged() -> Any:
     return options
 
 
-def _unchecked() -> Any:
+def unchecked() -> Any:
     options = rocksdict.ReadOptions()
     options.set_verify_checksums(False)
     # unchecked blocks must not be in the cache, from which roots are read

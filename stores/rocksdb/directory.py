@@ -54,7 +54,7 @@ def open_directory(directory: str, create: bool, direct: bool) -> tuple[Any, Com
     """Opens the database in a directory, if all its commits are there; else raises, and changes nothing."""
     options = engine_options(direct)
     path = Path(directory)
-    there = _has_database(path)
+    there = has_database(path)
     if not there and not create:
         raise StoreError(f"there is no RocksDB database in {directory}, and create=False makes none")
     path.mkdir(parents=True, exist_ok=True)
@@ -94,7 +94,8 @@ def _check_direct(path: Path) -> None:
             raise
 
 
-def _has_database(path: Path) -> bool:
+def has_database(path: Path) -> bool:
+    """Whether there are files of a database in a directory."""
     try:
         return any(_OF_A_DATABASE.fullmatch(name) for name in os.listdir(path))
     except FileNotFoundError as error:

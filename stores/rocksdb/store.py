@@ -7,8 +7,9 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 from urllib.parse import quote, unquote
+from weakref import WeakSet
 
 import rocksdict
 
@@ -18,7 +19,8 @@ from stores.names import check_key, check_name, page_key, valid_or_none
 from stores.patience import Budget, Patience, Patient
 from stores.rocksdb.database import Database
 from stores.rocksdb.directory import InUse
-from stores.rocksdb.engine import PAGE, ROOT, is_directory_error, scan
+from stores.rocksdb.engine import PAGE, ROOT, is_directory_error, is_engine_error, scan
+from stores.rocksdb.replica import Moved, Replica
 from stores.rocksdb.sharing import Forked, acquire, release
 from stores.urls import parse_bool, parse_number, split_url, within
 
@@ -26,6 +28,9 @@ T = TypeVar("T")
 
 BATCH_BYTES = 2 << 20
 LIST_CHUNK = 1000
+
+#: How often a call opens a directory that is only read: the writer may have deleted a file of it meanwhile.
+OPENINGS = 20
 
 READ_ONLY = ("Read-only file system", "Permission denied", "Operation not permitted")
 FULL = ("No space left on device", "Disk quota exceeded", "File too large", "Writer has previous error")
@@ -57,8 +62,9 @@ class OpeningFailures:
 class RocksDBStore(Store):
     """`rocksdb:///var/lib/windows`. A relative directory, `rocksdb:directory`, is made absolute at once.
 
-    The first call opens the database, and creates it if there is none. One process at a time has it open. Its
-    options `patience`, `create` and `direct` are explained in docs/rocksdb.md.
+    The first call opens the database, and creates it if there is none. One process at a time has it open for
+    writing; with `read_only=True` any number of others read it meanwhile. Its options `patience`, `create`
+    and `direct` are explained in docs/rocksdb.md.
 
     >>> import tempfile
     >>> from stores import open_store
@@ -89,6 +95,12 @@ class RocksDBStore(Store):
         self._patient = Patient(
             Patience.of(self._options, 0.0), OpeningFailures(self._directory), self._check_open
         )
+        #: what a store that only reads has instead of the database that a process shares
+        self._replica: Replica | None = None
+        self._reading = threading.Lock()
+        if self.read_only:
+            self.exclusive = False
+            _readers.add(self)
 
     # Pages
 
@@ -184,9 +196,11 @@ class RocksDBStore(Store):
 
     # Life
 
-    def _call(self, call: str, action: Callable[[Database], T]) -> T:
+    def _call(self, call: str, action: Callable[[Any], T]) -> T:
         caller = self, threading.get_ident()
         try:
+            if self.read_only:
+                return self._read(call, action)
             try:
                 return action(self._patient.call(call, lambda _: self._acquire(call, caller)))
             finally:
@@ -195,6 +209,31 @@ class RocksDBStore(Store):
             if not is_directory_error(error):
                 raise
             raise self._explained(call, str(error)) from error
+
+    def _read(self, call: str, action: Callable[[Replica], T]) -> T:
+        """Runs `action` on what the writer has committed by now; pages are looked for there as needed."""
+        with self._reading:
+            for left in reversed(range(OPENINGS)):
+                self._check_open(call)
+                try:
+                    if self._replica is None or (call != "get_many" and not self._replica.is_current()):
+                        self._end_reading()
+                        self._replica = Replica(self._directory)
+                    found = action(self._replica)
+                    lacking = call == "get_many" and None in cast("list[object]", found)
+                    if not lacking or self._replica.knows_pages() or not left:
+                        return found
+                    self._end_reading()
+                except Exception as error:
+                    if not (isinstance(error, Moved) or is_engine_error(error)) or not left:
+                        raise
+                    self._end_reading()
+            raise AssertionError("the last try returns or raises")
+
+    def _end_reading(self) -> None:
+        replica, self._replica = self._replica, None
+        if replica is not None:
+            replica.close()
 
     def _acquire(self, call: str, caller: object) -> Database:
         return acquire(
@@ -215,6 +254,10 @@ class RocksDBStore(Store):
         self._close()
 
     def _close(self) -> None:
+        if self.read_only:
+            with self._reading:
+                self._end_reading()
+            return
         try:
             release(self, (self, threading.get_ident()))
         except Exception as error:  # what was put since the last root did not count yet
@@ -233,3 +276,17 @@ def _root(name: str) -> bytes:
 
 def _token(stored: bytes | None) -> bytes | None:
     return None if stored is None else stored[:TOKEN_BYTES]
+
+
+_readers: WeakSet[RocksDBStore] = WeakSet()
+
+
+def _reset_after_fork() -> None:
+    """Runs in the child of a fork, which opens the directory anew."""
+    for store in list(_readers):
+        if store._replica is not None:
+            store._replica.never_free()
+        store._replica, store._reading = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_reset_after_fork)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from mta import AmortizedMTA, Fenced, LogMTA, monoids, policies
+from mta import AmortizedMTA, Fenced, LogMTA, WindowExists, WindowNotFound, monoids, policies
 from mta.durability.attempts import AttemptHold
 from mta.durability.coding import decode_root, encode_root
 from mta.durability.operations import verify
@@ -305,3 +305,94 @@ def test_an_owner_of_the_same_epoch_is_another_writer(store: Store) -> None:
         window.checkpoint()
     window.close()
     assert decode_root("w", (store.read_root("w") or (b"", b""))[0]) == theirs
+
+
+class Removed(WrapperStore):
+    """A collector deletes the root of a window, or another writer takes it, just before the next swap."""
+
+    def __init__(self, inner: Store, instead: bytes | None = None) -> None:
+        super().__init__(inner)
+        self.due = False
+        self._instead = instead
+
+    def _around(self, call: str, action: Callable[[], T]) -> T:
+        if call == "swap_root" and self.due:
+            self.due = False
+            _, token = self.inner.read_root("w") or (b"", b"")
+            if self._instead is None:
+                self.inner.delete_root("w", token)
+            else:
+                self.inner.swap_root("w", self._instead, token)
+        return action()
+
+
+def claimed_only(store: Store) -> None:
+    """Leaves the root of a writer that was killed after its claim."""
+    Ownership(store, "w", 8).claim()
+
+
+def test_a_claim_begins_again_where_the_root_that_it_replaces_is_collected(store: Store) -> None:
+    claimed_only(store)
+    removed = Removed(store)
+    removed.due = True
+    with new(removed) as window:
+        window.extend(VALUES[:100])
+        assert window.checkpoint() == 1
+        assert not removed.due
+    assert verify(store, "w").problems == []
+
+
+def test_a_claim_begins_again_where_another_claim_was_first(store: Store) -> None:
+    claimed_only(store)
+    found, _ = store.read_root("w") or (b"", b"")
+    theirs = replace(decode_root("w", found), epoch=decode_root("w", found).epoch + 5000)
+    removed = Removed(store, encode_root("w", theirs))
+    removed.due = True
+    with new(removed) as window:
+        window.extend(VALUES[:100])
+        assert window.checkpoint() == 1
+    data, _ = store.read_root("w") or (b"", b"")
+    assert decode_root("w", data).epoch >= theirs.epoch + 1024
+
+
+def test_a_claim_does_not_replace_checkpoints_that_came_meanwhile(store: Store) -> None:
+    with AmortizedMTA(monoids.Sum(), POLICY, store=store, name="w", page_size=4) as other:
+        other.extend(VALUES[:100])
+        other.checkpoint()
+    theirs, token = store.read_root("w") or (b"", b"")
+    store.delete_root("w", token)
+    claimed_only(store)
+    removed = Removed(store, theirs)
+    removed.due = True
+    window = new(removed)
+    window.extend(VALUES[:3])
+    with pytest.raises(WindowExists, match="has checkpoints"):
+        window.checkpoint()
+    window.close()
+    assert (store.read_root("w") or (b"", b""))[0] == theirs
+
+
+def test_a_claim_in_doubt_that_was_removed_stays_fenced(store: Store) -> None:
+    """Its first answer is lost; at the second try the root is there, and is removed before the swap."""
+    removed = Removed(store)
+    lost = FaultyStore(removed, lambda call, number: call == "swap_root" and number == 2, after=True)
+    hold = Ownership(lost, "w", 4)
+    with pytest.raises(StoreUnavailable):
+        hold.claim()
+    assert store.read_root("w") is not None
+    removed.due = True
+    with pytest.raises(Fenced, match="was removed"):
+        hold.claim()
+    assert store.read_root("w") is None
+
+
+def test_a_window_that_is_removed_while_it_is_restored_is_not_found(store: Store) -> None:
+    with new(store) as window:
+        window.extend(VALUES[:100])
+        window.checkpoint()
+    removed = Removed(store)
+    removed.due = True
+    with pytest.raises(WindowNotFound, match="no checkpoint of a window 'w'"):
+        AmortizedMTA.restore(removed, "w", monoids.Sum(), POLICY)
+    assert not removed.due
+    assert store.read_root("w") is None

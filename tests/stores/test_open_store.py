@@ -50,7 +50,9 @@ def test_a_path_is_not_a_url(tmp_path: Path) -> None:
     ],
 )
 def test_unknown_options_name_the_known_ones(url: str, options: dict[str, Any]) -> None:
-    with pytest.raises(StoreConfigError, match=r"unknown option speed .*known: .*(none|max_tries|patience)"):
+    with pytest.raises(
+        StoreConfigError, match=r"unknown option speed .*known: .*(max_tries|patience|read_only)"
+    ):
         open_store(url, **options)
 
 

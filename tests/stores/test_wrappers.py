@@ -86,7 +86,7 @@ def test_a_wrapper_is_what_it_wraps(tmp_path: Path) -> None:
 def test_every_call_goes_through_to_the_inner_store() -> None:
     """Also those that a store may leave to its base, which would ask in another way."""
     inner = mock.create_autospec(MemoryStore, instance=True, url="memory:")
-    inner.local, inner.shared_across_hosts, inner.exclusive = True, False, False
+    inner.local, inner.shared_across_hosts, inner.exclusive, inner.read_only = True, False, False, False
     store = WrapperStore(inner)
     calls: dict[str, tuple[Any, ...]] = {
         "put_many": ([("k", b"")],), "get_many": (["k"],), "missing": (["k"],), "delete_many": (["k"],),

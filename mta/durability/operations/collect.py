@@ -15,8 +15,10 @@ It may run at any time beside live windows. A root and a key alone say whether t
   version, and the attempts that another run of the same batch has replaced. Its epoch is raised too, so that
   no writer uses it again. Then the pages of older epochs are deleted, unless a version names them or an
   attempt at work may have written them.
-- A root is deleted if it has no version and its writer is surely dead, or if its lease has run out: first the
-  root, by its token, and then its pages, as above.
+- A root loses the pins of readers that have expired. Its writer finds it changed, sees that only pins were,
+  and goes on.
+- A root is deleted if it has no version and its writer is surely dead, or if its lease has run out and no
+  reader has a pin: first the root, by its token, and then its pages, as above.
 
 Keys are sorted by their windows as they come. The roots of a hundred windows are read together, always after
 their keys. A damaged root is reported, and no key of its window is deleted.
@@ -165,9 +167,11 @@ class _Collector:
 
 
 def _fate(root: Root, latest: float) -> tuple[str, Root]:
-    """Why a root is to be deleted, or "", and the root without the attempts that are lost."""
-    if root.lease is not None and root.lease < latest:
+    """Why a root is to be deleted, or "", and the root without what is lost: attempts, and pins."""
+    pinned = root.pinned_as(root, latest)
+    if root.lease is not None and root.lease < latest and not pinned.pins:
         return "its lease ran out", root
+    root = pinned
     kept = tuple(each for each in root.attempts if not _is_lost(each, root, latest))
     settled = root
     if len(kept) < len(root.attempts):

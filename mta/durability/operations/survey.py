@@ -40,6 +40,8 @@ class Summary:
     monoid: str = ""
     policy: str = ""
     page_size: int = 0
+    #: the number of the version that each reader has pinned, and until when
+    pins: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass
@@ -112,6 +114,7 @@ def summary(name: str, data: bytes) -> Summary:
         monoid=root.monoid,
         policy=root.policy,
         page_size=root.page_size,
+        pins=tuple((pin.number, pin.until) for pin in root.pins),
     )
 
 

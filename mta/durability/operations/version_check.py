@@ -118,7 +118,7 @@ class VersionCheck:
         except ManifestCorrupt as error:
             self._problem(str(error))
             return
-        if root is None or root.version(self._version.number) is None:
+        if root is None or root.readable(self._version.number) is None:
             raise GivenUp
 
     # -- pages ------------------------------------------------------------------------------------------
