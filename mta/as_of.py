@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mta.core.limits import Limits
 from mta.core.log import Log
 from mta.core.view import View
+from mta.frames.limits import Limits
 from mta.kinds import Time
 
 

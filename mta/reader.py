@@ -15,19 +15,20 @@ from functools import partial
 from typing import Any, NamedTuple, NoReturn, Self, TypeVar
 
 from mta.as_of import Gone, Undecided, as_of
-from mta.checks import check_parts, check_time
-from mta.core.limits import Limits
+from mta.checks import check_parts, check_time, unit_of
+from mta.core.framed import check_one_window, frames_of
 from mta.core.log import Log
 from mta.core.logarithmic_view import LogarithmicView
 from mta.core.states import Layout, layout_of
 from mta.core.view import View
 from mta.durability import pins
-from mta.durability.checkpoints import check_alone, check_matches
+from mta.durability.checkpoints import check_matches, check_views
 from mta.durability.coding import decode_root
 from mta.durability.manifest import Root, Version
 from mta.durability.tails import load_tails, read_parts
 from mta.encoding.packing import unpack
 from mta.errors import PagesLost, WindowError, WindowNotFound
+from mta.frames.limits import Limits
 from mta.monoids.base import Monoid
 from mta.options import is_number, is_whole
 from mta.paging.version_pages import KeptPages, VersionKeys, VersionPages
@@ -485,7 +486,9 @@ def _chosen(
             else f"no checkpoint of a window {name!r} in {store!r}"
         )
     check_matches(name, parts.monoid, parts.policy, None, root)
-    check_alone(name, version)
+    check_views(
+        name, version, frames_of(parts.monoid, parts.policy), unit_of(parts.monoid, parts.policy, None)
+    )
     return root, version
 
 
@@ -502,9 +505,10 @@ def _at(
     return At(version, log, view_of(log, version), kept)
 
 
-def _check_opened(monoid: object, policy: object, store: object, version: object = None) -> None:
+def _check_opened(monoid: object, policy: Any, store: object, version: object = None) -> None:
     """Raises TypeError, or ValueError if the policy cannot read the monoid."""
-    check_parts(monoid, policy, None if isinstance(store, str) else store)
+    checked = check_parts(monoid, policy, None if isinstance(store, str) else store)
+    check_one_window("a reader", checked, policy)
     if store is None:
         raise TypeError("a reader takes the window's store, what stores.open_store(url) returns, or its URL")
     if version is not None and not is_whole(version):
