@@ -36,7 +36,7 @@ ROOMS = {
     ),
     "window": Room(
         "the windows that users hold",
-        "base core durability encoding monoids paging policies stores times",
+        "base core durability encoding frames monoids paging policies stores times",
         WINDOW,
     ),
     "baselines": Room(
