@@ -36,7 +36,7 @@ from mta.durability.checkpoints import INLINE, check_matches, check_views
 from mta.durability.manifest import Root, Version
 from mta.durability.ownership import Ownership
 from mta.encoding.packing import unpack
-from mta.errors import WindowError
+from mta.errors import WindowError, WindowNotFound
 from mta.inputs import lower_of
 from mta.kinds import UNKNOWN, Row, State, Time, Value
 from mta.monoids.base import Monoid
@@ -470,6 +470,23 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         window._begin(monoid, policy, frames, unit, store, name, hold.page_size, hold, bounds, keep=kept)
         window._resume(hold.take_over())
         return window
+
+    @classmethod
+    def open(
+        cls, store: Store, name: str, monoid: Monoid, policy: Policy | None = None, **options: Any
+    ) -> Self:
+        """A window in a store: goes on from the last checkpoint, or begins if there is none.
+
+        Takes the options of `restore` and of a new window, and raises their errors. A window that is there
+        must have a given `page_size`.
+        """
+        try:
+            return cls.restore(store, name, monoid, policy, **options)
+        except WindowNotFound:
+            if options.get("version") is not None:
+                raise
+            options.pop("version", None)
+            return cls(monoid, policy, store=store, name=name, **options)
 
     def _resume(self, version: Version) -> None:
         """Makes this window, which is empty and has a store, what a version says."""

@@ -13,7 +13,7 @@ CALLS = {
     *("push", "insert", "extend", "slide"),
     *("query", "range_query", "oldest", "youngest"),
     *("evict", "evict_until", "enforce"),
-    *("at", "checkpoint", "restore", "close", "offset", "version"),
+    *("at", "checkpoint", "open", "restore", "close", "offset", "version"),
     *("monoid", "policy", "store", "name", "page_size", "pages_read"),
 }
 

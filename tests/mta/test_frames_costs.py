@@ -1,0 +1,132 @@
+"""What several windows over one log cost: counted combines, pages and bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from chance import fresh
+from test_combines import CONSTANT, Counter
+
+from mta import AmortizedMTA, LogMTA, WindowExists, WindowNotFound, monoids
+from mta.policies import CountWindow, Policy, TimeWindow
+from stores import CountingStore, open_store, pages_of
+from stores.names import parse_page_key
+
+LENGTHS = [100, 1_000, 10_000, 50_000, 200_000]
+N = 1 << 18
+
+
+def windows(frames: list[Policy], monoid: Any) -> dict[str, Any]:
+    return {f"f{at}": monoid().over(frame) for at, frame in enumerate(frames)}
+
+
+def stored_bytes(features: Any) -> tuple[int, int, int]:
+    """Bytes and pages in the store behind a window, and pages written."""
+    with open_store("memory:") as inner, CountingStore(inner) as store:
+        name = fresh("bytes")
+        with AmortizedMTA(features, store=store, name=name) as window:
+            rng = np.random.default_rng(1)
+            for start in range(0, N, 1 << 16):
+                window.slide({"x": rng.integers(0, 10**6, 1 << 16)}, np.arange(start, start + (1 << 16)))
+            window._log.pages.flush(window._log.tail)
+            keys = list(store.list_keys(pages_of(name)))
+            return sum(map(len, store.get_many(keys))), len(keys), store.keys_written
+
+
+def test_five_lengths_are_stored_once() -> None:
+    """For the longest, and nothing for the others but their aggregates of pages."""
+    one = stored_bytes(windows([TimeWindow(LENGTHS[-1])], lambda: monoids.Max("x")))
+    five = stored_bytes(windows([TimeWindow(d) for d in LENGTHS], lambda: monoids.Max("x")))
+    assert five[0] <= 1.01 * one[0]
+    assert five[1:] == one[1:]
+
+
+def combines_a_row(frames: list[Policy], kind: Any, page_size: int | None, rows: int, how: str) -> float:
+    counter = Counter()
+    window = kind(windows(frames, lambda: counter.monoid), page_size=page_size)
+    n = 4096
+    window.extend([1] * n, range(n))
+    before = counter.calls
+    if how == "push":
+        for time in range(n, n + rows):
+            window.push(1, time)
+    else:
+        window.slide([1] * rows, range(n, n + rows))
+    return (counter.calls - before) / rows
+
+
+@pytest.mark.parametrize("how", ["push", "slide"])
+@pytest.mark.parametrize("page_size", [2, 4, 64])
+def test_combines_grow_with_the_number_of_frames_and_not_with_their_lengths(page_size: int, how: str) -> None:
+    def cost(*frames: Policy) -> float:
+        return combines_a_row(list(frames), AmortizedMTA, page_size, 1024, how)
+
+    # each field has its own aggregates of pages: a combine an element, or less with larger pages
+    most = CONSTANT + (how == "slide")
+    several = cost(*[TimeWindow(150 * each) for each in range(1, 5)])
+    longer = cost(*[TimeWindow(600 * each) for each in range(1, 5)])
+    assert several <= 4 * most
+    assert longer <= 4 * most
+    assert cost(TimeWindow(50), TimeWindow(1000, delay=500), CountWindow(700)) <= 3 * most + 1
+
+
+def test_fields_with_the_same_frame_share_a_view() -> None:
+    same = windows([TimeWindow(7), TimeWindow(7.0), TimeWindow(7, min_count=3), CountWindow(5)], monoids.Sum)
+    window = AmortizedMTA(same)
+    assert len(window._framed._frames) == 2
+    window.extend([1] * 3, [0, 1, 2])
+    assert window.query() == {"f0": 3, "f1": 3, "f2": 3, "f3": 3}
+    assert window.at(8) == {"f0": 1, "f1": 1, "f2": None, "f3": 3}
+
+
+@pytest.mark.parametrize("page_size", [64, 256])
+def test_each_frame_reads_each_page_about_once(page_size: int) -> None:
+    n = 1 << 13
+    frames = [TimeWindow(n // 2), TimeWindow(n - 100), TimeWindow(n // 4, delay=n // 4)]
+    with open_store("memory:") as inner, CountingStore(inner) as store:
+        window = AmortizedMTA(
+            windows(frames, monoids.Max), store=store, page_size=page_size, name=fresh("read")
+        )
+        window.extend(list(range(n)), range(n))
+        window._log.pages.flush(window._log.tail)
+        window._log.pages._cache.clear()
+        store.reset()
+        for start in range(n, 2 * n, 512):
+            window.slide(list(range(512)), range(start, start + 512))
+        window.close()
+        # three heads, and the end of the late window
+        assert store.keys_read <= 4 * 1.5 * n / page_size + 40
+
+
+def test_a_log_keeps_elements_for_the_longest_frame_and_no_longer() -> None:
+    with open_store("memory:") as store:
+        name = fresh("kept")
+        window = LogMTA(
+            windows([CountWindow(10), TimeWindow(100), TimeWindow(20, delay=150)], monoids.Sum),
+            store=store, name=name, page_size=4, retain=1, keep=50,
+        )  # fmt: skip
+        for start in range(0, 3000, 100):
+            window.slide([1] * 100, range(start, start + 100))
+        window.checkpoint()
+        window._log.pages.delete_behind()
+        pages = [key.number for key in map(parse_page_key, store.list_keys(pages_of(name))) if not key.tier]
+        # as of 50 before the last element, the late frame begins 170 before that
+        assert 2999 - 50 - 170 + 1 - 2 * 4 <= 4 * min(pages) <= 2999 - 50 - 170 + 1
+        window.close()
+
+
+def test_open_begins_and_goes_on() -> None:
+    with open_store("memory:") as store:
+        features, name = {"a": monoids.Sum().over(5), "b": monoids.Max().over(rows=2)}, fresh("open")
+        window = AmortizedMTA.open(store, name, features, page_size=2, keep=3)
+        window.extend([1, 2, 3], [0, 1, 2])
+        window.checkpoint(offset=3)
+        again = AmortizedMTA.open(store, name, features, keep=3)
+        assert (again.offset, again.query(), again.page_size) == (3, {"a": 6, "b": 3}, 2)
+        again.close()
+        with pytest.raises(WindowNotFound, match="no version 7"):
+            AmortizedMTA.open(store, name, features, keep=3, version=7)
+        with pytest.raises(WindowExists):
+            AmortizedMTA(features, store=store, name=name).checkpoint()
