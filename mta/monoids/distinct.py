@@ -16,7 +16,7 @@ Where columns of several forms are joined, they become one of objects, with span
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -146,21 +146,25 @@ class DistinctCount(ColumnarMonoid):
 
     def state_list(self, states: Columns) -> list[State]:
         found: list[State] = []
-        for entries, spans in _parts(states[0]):
-            found += map(self._plain, entries) if spans is None else self._registers.states_in(*spans)
+        for part, spans in _parts(states[0]):
+            found += self._plain_list(part, spans)
         return found
+
+    def _plain_list(self, column: Array, spans: Spans | None) -> list[bytes]:
+        if spans is not None:
+            return list(self._registers.states_in(*spans))
+        return list(map(self._plain, column.tolist()))
 
     def columns_of(self, states: Sequence[State]) -> Columns:
         return (np.fromiter(states, dtype=object, count=len(states)),)
 
     def lower_columns(self, states: Columns) -> Results:
         found = []
-        for entries, spans in _parts(states[0]):
+        for part, spans in _parts(states[0]):
             if spans is not None and all((bounds[1:] >= bounds[:-1]).all() for bounds in spans[1:]):
                 found.append(self._registers.estimates_in(*spans))
             else:
-                plain = map(self._plain, entries) if spans is None else self._registers.states_in(*spans)
-                found.append(np.array(list(map(self.lower, plain))))
+                found.append(self._registers.estimates_of(self._plain_list(part, spans)))
         return np.concatenate(found) if found else np.zeros(0)
 
     def combine_columns(self, older: Columns, younger: Columns) -> Columns:
@@ -238,12 +242,19 @@ def _shared(column: Array) -> Spans | None:
     return column["codes"][0], column["start"], column["stop"]
 
 
-def _parts(column: Array) -> Iterator[tuple[Sequence[Entry], Spans | None]]:
-    """The entries of a column, cut where the codes of the spans change, and the spans if they are spans."""
-    spans = _shared(column)
-    if spans is not None:
-        yield (), spans
-        return
-    for name, entries in groupby(column.tolist(), lambda entry: entry[3] if type(entry) is tuple else 0):
-        some = list(entries)
-        yield some, _shared(np.array(some, dtype=SPAN)) if name else None
+def _parts(column: Array) -> Iterator[tuple[Array, Spans | None]]:
+    """A column, cut where the codes of its spans change, and the spans of each part if it has spans."""
+    if column.dtype == SPAN:
+        names = column["name"]
+        edges = [0, *(np.flatnonzero(names[1:] != names[:-1]) + 1).tolist(), len(names)]
+        for start, stop in pairwise(edges):
+            yield column[start:stop], _shared(column[start:stop])
+    elif column.dtype.kind == "i":
+        yield column, None
+    else:
+        start = 0
+        for name, entries in groupby(column.tolist(), lambda entry: entry[3] if type(entry) is tuple else 0):
+            stop = start + sum(1 for _ in entries)
+            part = column[start:stop]
+            yield part, _shared(np.array(part.tolist(), dtype=SPAN)) if name else None
+            start = stop

@@ -176,7 +176,18 @@ class Registers:
             return 0.0
         return float(self._estimate(float(_SHARES.take(ranks).sum()), unused))
 
-    def estimates(self, shares: Array, unused: Array) -> Array:
+    def estimates_of(self, states: Sequence[bytes]) -> Array:
+        """`estimate` of each state, of many short ones at once."""
+        lengths = np.array(list(map(len, states)), dtype=np.int64) >> 2
+        if (4 * lengths >= self.count).any():
+            return np.array(list(map(self.estimate, states)))
+        codes = np.frombuffer(b"".join(states), dtype=_STORED)
+        ends = np.cumsum(lengths)
+        # a sum over all states may wrap around, and its differences do not
+        sums = np.concatenate([[0], np.cumsum(_SHARES[codes & _RANK])])
+        return self._estimates(sums[ends] - sums[ends - lengths], self.count - lengths)
+
+    def _estimates(self, shares: Array, unused: Array) -> Array:
         """`estimate` of many states, from the sums of their shares and how many registers they do not use."""
         found: Array = self._estimate(shares.astype(np.float64), unused)
         return np.where(unused == self.count, 0.0, found)
@@ -234,7 +245,7 @@ class Registers:
             np.subtract.at(changes, ends, weights)
         used[0] += int(np.count_nonzero(common))
         shares[0] += int(_SHARES.take(common).sum())
-        return self.estimates(np.cumsum(shares)[:-1], self.count - np.cumsum(used)[:-1])
+        return self._estimates(np.cumsum(shares)[:-1], self.count - np.cumsum(used)[:-1])
 
     # -- states of windows ------------------------------------------------------------------------------
 
