@@ -49,7 +49,7 @@ ROOMS = {
     ),
     "spark_integration": Room(
         "rolling: batch jobs and streams",
-        "base baselines core durability encoding keyed monoids numbers policies stores window",
+        "base baselines core durability encoding keyed monoids numbers policies stores times window",
     ),
     "cli": Room(
         "the mta command, the operator's commands",
