@@ -64,12 +64,12 @@ def rolling(
         peaks = {"peak": monoids.Max("amount")}
         rolling(df, partition_by=["user", F.year("ts")], order_by="ts", window="7d", aggregates=peaks)
         rolling(df, order_by=["ts", "user"], rows=1_000_000, aggregates=peaks)
-        either = policies.TimeWindow(90 * DAY) | policies.CountWindow(1000)
+        either = policies.TimeWindow("90 days") | policies.CountWindow(1000)
         rolling(df, partition_by="user", order_by="ts", policy=either, aggregates=peaks)
         stream = events.withWatermark("ts", "10 minutes")
         rolling(stream, order_by="ts", window="1 hour", aggregates=peaks, store="redis://host:6379/0")
 
-    where F is pyspark.sql.functions, and DAY is 86_400_000_000, as times are in microseconds.
+    where F is pyspark.sql.functions.
 
     df: a DataFrame, or a streaming one, of which a streaming one is made.
     partition_by: what each window is of: a column or several, by name ("k", "st.k" for a field of a struct)
@@ -83,7 +83,8 @@ def rolling(
         unit of the order column (microseconds for timestamps, days for dates). Rows from that long before
         the row's time up to it, and all rows of the same time: SQL's RANGE. A day is 24 hours.
     rows: the last so many rows, the current one among them: SQL's ROWS.
-    policy: one of `mta.policies`, asked row by row.
+    policy: one of `mta.policies`, asked row by row. Its durations have a unit, or are numbers in the unit of
+        the order column.
 
     aggregates: names of new columns, and the monoids that read columns by name, such as Max("amount"). Nulls
         are skipped; Count() counts rows, Count("x") those where x is not null, and CountDistinct("x") the

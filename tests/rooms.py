@@ -52,7 +52,7 @@ ROOMS = {
     ),
     "spark_integration": Room(
         "rolling: batch jobs and streams",
-        "base baselines core durability encoding frames keyed monoids policies stores window",
+        "base baselines core durability encoding frames keyed monoids policies stores times window",
     ),
     "cli": Room(
         "the mta command, the operator's commands",

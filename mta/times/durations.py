@@ -48,6 +48,7 @@ _OF_CALENDAR = ("mo", "mon", "month", "months", "q", "quarter", "quarters", "y",
 _PART = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([^\W\d_]+)\s*,?")
 
 _LONGEST = 2**63 - 1
+_MOST_CHARACTERS = 200
 
 #: The units in which a duration is shown, with their microseconds.
 _SHOWN = (
@@ -154,6 +155,8 @@ def text_of(microseconds: int) -> str:
 
 
 def _of_text(text: str, what: str) -> Fraction:
+    if len(text) > _MOST_CHARACTERS:
+        raise ValueError(f'{what} takes a duration such as "90 days", got a text of {len(text):,} characters')
     body, sign = text.strip(), 1
     if body.startswith("-"):
         body, sign = body[1:], -1

@@ -10,12 +10,12 @@ from fractions import Fraction
 from numbers import Integral, Real
 from typing import Any, Literal
 
-import numpy as np
 from pyspark.sql import types as sql
 
 from mta.core.framed import check_one_window
 from mta.monoids import Count
-from mta.policies import CountWindow, Policy, TimeWindow
+from mta.policies import CountWindow, Policy, TimeWindow, Union
+from mta.times.durations import real_duration
 from spark_integration.errors import RollingError, UnsupportedColumn
 
 Closed = Literal["both", "right"]
@@ -23,32 +23,9 @@ Closed = Literal["both", "right"]
 #: the numbers that the values of an order column become
 Clock = Literal["whole", "real"]
 
-_MICROSECONDS = {
-    "microsecond": 1,
-    "millisecond": 1_000,
-    "second": 1_000_000,
-    "minute": 60_000_000,
-    "hour": 3_600_000_000,
-    "day": 86_400_000_000,
-    "week": 7 * 86_400_000_000,
-}
-_SHORT = {
-    "us": "microsecond",
-    "ms": "millisecond",
-    "s": "second",
-    "sec": "second",
-    "min": "minute",
-    "h": "hour",
-    "hr": "hour",
-    "d": "day",
-    "w": "week",
-}
 #: No two times differ by so much.
 LONGEST = 2**63
-MOST_DIGITS = 40
-_DAY = _MICROSECONDS["day"]
-_MICROSECOND = timedelta(microseconds=1)
-_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)")
+_DAY = 86_400_000_000
 
 
 @dataclass(frozen=True)
@@ -94,6 +71,7 @@ def frame_of(window: Any, rows: Any, policy: Any, closed: Any, order: str, order
         check_one_window("policy=", Count(), policy)
     except ValueError as error:
         raise RollingError(str(error)) from None
+    policy = _in_unit_of(order, order_type, policy)
     limits = policy.limits()
     timed = limits.open_span is not None or limits.closed_span is not None
     return Frame(policy, _clock_of_differences(order, order_type) if timed else None, peers=False)
@@ -127,10 +105,8 @@ def span_of(window: Any, closed: Closed, order: str, kind: sql.DataType, argumen
 
     `argument` is what has it, for errors.
     """
-    if isinstance(window, np.timedelta64):
-        window = _exact_timedelta(window, argument)
-    if isinstance(window, (str, timedelta)):
-        length = _from_text(window, argument) if isinstance(window, str) else Fraction(window // _MICROSECOND)
+    length = _microseconds(window, argument)
+    if length is not None:
         span = _in_unit(window, length, order, kind, argument)
     elif isinstance(window, Real) and not isinstance(window, bool):
         number = int(window) if isinstance(window, Integral) else float(window)
@@ -139,35 +115,54 @@ def span_of(window: Any, closed: Closed, order: str, kind: sql.DataType, argumen
         span = Fraction(number)
     else:
         raise RollingError(
-            f'{argument}= is a text such as "90 days", a timedelta or a number, got {window!r}'
+            f'{argument}= is a text such as "90 days", a timedelta, timedelta64 or a number, got {window!r}'
         )
     if span <= 0:
         raise RollingError(f"{argument}= must be longer than 0, got {window!r}")
-    if span >= LONGEST:
-        raise RollingError(
-            f"{argument}={window!r} is 2 ** 63 microseconds or more: give at most 100000000 days"
-        )
     if clock_of(order, kind) == "real":
         return float(span)
     # between whole times, the next whole length is the same window
     return math.floor(span) if closed == "both" else math.ceil(span)
 
 
-def _in_unit(window: Any, length: Fraction, order: str, kind: sql.DataType, argument: str) -> Fraction:
+def _microseconds(window: Any, argument: str) -> int | None:
+    """A duration with its unit; None for a number. SQL's texts may begin with "interval"."""
+    if isinstance(window, str):
+        window = re.sub(r"^\s*interval\b", "", window, flags=re.IGNORECASE)
+    try:
+        return real_duration(window, f"{argument}=")
+    except (TypeError, ValueError) as error:
+        raise RollingError(str(error)) from error
+
+
+def _in_unit(window: Any, length: int, order: str, kind: sql.DataType, argument: str) -> Fraction:
     if isinstance(kind, (sql.TimestampType, sql.TimestampNTZType)):
-        if length.denominator != 1:
-            raise RollingError(f"{argument}={window!r} is not a whole number of microseconds")
-        return length
+        return Fraction(length)
     if isinstance(kind, sql.DateType):
         if length % _DAY:
             raise RollingError(
                 f"{argument}={window!r} is not a whole number of days, and order_by={order!r} is a date"
             )
-        return length / _DAY
+        return Fraction(length, _DAY)
     raise RollingError(
         f"{argument}={window!r} is a length of time, and order_by={order!r} is of type "
         f"{kind.simpleString()}: give a number in its unit"
     )
+
+
+def _in_unit_of(order: str, kind: sql.DataType, policy: Policy) -> Policy:
+    """A policy whose durations are numbers in the unit of the order column."""
+    if not policy.in_microseconds:
+        return policy
+    if isinstance(policy, Union):
+        return _in_unit_of(order, kind, policy.first) | _in_unit_of(order, kind, policy.second)
+    if not isinstance(policy, TimeWindow):
+        raise RollingError(
+            f"policy={policy!r} is of a unit that order_by={order!r} may not have: give numbers"
+        )
+    duration = timedelta(microseconds=policy.d)
+    span = _in_unit(duration, int(policy.d), order, kind, "policy")
+    return TimeWindow(int(span), closed=policy.closed)
 
 
 def _shown(number: Any) -> str:
@@ -177,45 +172,3 @@ def _shown(number: Any) -> str:
     except ValueError:  # Python writes out no more than some thousand
         text = "a number of thousands of digits"
     return text if len(text) <= 40 else f"{text[:40]}…"
-
-
-def _exact_timedelta(window: np.timedelta64, argument: str) -> timedelta:
-    """NumPy's kind of a length as Python's, where that says the same."""
-    unit = np.datetime_data(window.dtype)[0]
-    if unit not in ("generic", "Y", "M") and not np.isnat(window):
-        found = window.astype("timedelta64[us]")
-        length = found.item()
-        if found == window and isinstance(length, timedelta):
-            return length
-    raise RollingError(f"{argument}= has no fixed whole number of microseconds, got {window!r}; give days")
-
-
-def _from_text(window: str, argument: str) -> Fraction:
-    text = window.strip().lower()
-    text = text.removeprefix("interval").strip()
-    total, rest = Fraction(0), text
-    while rest:
-        match = _PART.match(rest)
-        if match is None:
-            raise RollingError(
-                f'{argument}={window!r} is not a length of time such as "90 days" or "1 hour 30 minutes"'
-            )
-        number, unit = match.groups()
-        if len(number) > MOST_DIGITS:
-            raise RollingError(
-                f"{argument}= has a number of {len(number)} digits; give at most 100000000 days"
-            )
-        unit = _SHORT.get(unit) or _SHORT.get(unit.removesuffix("s")) or unit.removesuffix("s")
-        if unit in ("month", "quarter", "year"):
-            raise RollingError(f"{argument}={window!r}: a {unit} has no fixed length; give days")
-        if unit == "m":
-            raise RollingError(f"{argument}={window!r}: m may be minutes or months; write min, or give days")
-        if unit not in _MICROSECONDS:
-            known = ", ".join(f"{name}s" for name in _MICROSECONDS)
-            short = ", ".join(_SHORT)
-            raise RollingError(f"{argument}={window!r}: unknown unit {match[2]!r} (known: {known}; {short})")
-        total += Fraction(number) * _MICROSECONDS[unit]
-        rest = rest[match.end() :].strip()
-    if not text:
-        raise RollingError(f"{argument}={window!r} is empty")
-    return total

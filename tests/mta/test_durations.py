@@ -156,6 +156,7 @@ def test_fractions_of_units_are_exact() -> None:
         ("3 bananas", ValueError, "no 'bananas': got '3 bananas'"),
         ("1 qs", ValueError, "no 'qs'"),
         ("20000000000 days", ValueError, "at most"),
+        ("9" * 5000 + " days", ValueError, "it takes a duration .*, got a text of 5,005 characters$"),
         (True, TypeError, "it takes a number in the unit of the window's times, a timedelta, .* got True"),
         (None, TypeError, "of type NoneType"),
         (b"1 day", TypeError, "of type bytes"),

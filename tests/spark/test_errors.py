@@ -55,27 +55,47 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "zero window": ({"window": "0 days"}, r"window= must be longer than 0, got '0 days'"),
     "negative window": ({"window": dt.timedelta(-1)}, r"window= must be longer than 0"),
     "endless window": ({"window": float("inf"), "order_by": "n"}, r"window= must be finite"),
-    "window of no sense": ({"window": "soon"}, r"window='soon' is not a length of time such as \"90 days\""),
-    "window of months": ({"window": "2 months"}, r"a month has no fixed length; give days"),
-    "unknown unit": ({"window": "2 moons"}, r"unknown unit 'moons' \(known: microseconds, .*weeks; .*\)"),
-    "minutes or months": ({"window": "30m"}, r"window='30m': m may be minutes or months; write min"),
+    "window of no sense": (
+        {"window": "soon"},
+        r"window= takes a duration such as \"90 days\", .*; got 'soon'",
+    ),
+    "window of months": (
+        {"window": "2 months"},
+        r"fixed length, which months, .* as in \"30 days\", got '2 months'",
+    ),
+    "unknown unit": ({"window": "2 moons"}, r"takes weeks, .* and us, and no 'moons': got '2 moons'"),
+    "minutes or months": (
+        {"window": "30m"},
+        r"window= takes no m, which may be minutes or months: write min, or days; got '30m'",
+    ),
     "window of true": ({"window": True}, r"window= is a text such as"),
     "window in float": (
         {"window": 0.1, "order_by": "f"},
         r"order_by='f' is of type float, whose differences SQL rounds to 32 bits .* cast it to double",
     ),
     "time policy over float": ({"policy": policies.TimeWindow(5), "order_by": "f"}, r"cast it to double"),
-    "empty window": ({"window": " "}, r"window=' ' is empty"),
+    "empty window": ({"window": " "}, r"window= takes a duration such as .* got ' '"),
     "window of another type": (
         {"window": [1]},
-        r"window= is a text such as \"90 days\", a timedelta or a number",
+        r"window= is a text such as \"90 days\", a timedelta, timedelta64 or a number",
     ),
     "days over numbers": (
         {"window": "2 days", "order_by": "n"},
         r"window='2 days' is a length of time, and order_by='n' is of type bigint: give a number in its unit",
     ),
     "hours over dates": ({"window": "5 hours", "order_by": "day"}, r"not a whole number of days"),
-    "parts of a microsecond": ({"window": "0.0000001 seconds"}, r"not a whole number of microseconds"),
+    "parts of a microsecond": (
+        {"window": "0.0000001 seconds"},
+        r"window= takes a duration of whole microseconds",
+    ),
+    "days of a policy over numbers": (
+        {"policy": policies.TimeWindow("2 days"), "order_by": "n"},
+        r"is a length of time, and order_by='n' is of type bigint: give a number in its unit",
+    ),
+    "hours of a policy over dates": (
+        {"policy": policies.CountWindow(3) | policies.TimeWindow("5 hours"), "order_by": "day"},
+        r"not a whole number of days",
+    ),
     "both": (
         {"window": "1 day", "rows": 5},
         r"exactly one of window=, rows= and policy=, got window and rows",
@@ -224,6 +244,9 @@ def test_names_are_found_as_spark_finds_them() -> None:
         ("1h30min", "ts", "both", 5_400_000_000),
         ("1.5 hrs 2 secs", "ts", "both", 5_402_000_000),
         ("15s 3ms 7us", "ts", "both", 15_003_007),
+        ("INTERVAL 2 days", "day", "both", 2),
+        ("interval 1 hour", "ts", "both", 3_600_000_000),
+        (np.timedelta64(90, "m"), "ts", "both", 5_400_000_000),
         (np.int64(7), "day", "both", 7),
         (np.uint8(7), "n", "both", 7),
         (np.float32(2.5), "x", "both", 2.5),
@@ -236,6 +259,15 @@ def test_names_are_found_as_spark_finds_them() -> None:
 def test_spans(window: Any, order: str, closed: str, span: float) -> None:
     frame = plan(window=window, order_by=order, closed=closed).frame
     assert frame.policy == policies.TimeWindow(span, closed=closed)  # type: ignore[arg-type]
+
+
+def test_policies_with_a_unit_are_in_the_unit_of_the_order_column() -> None:
+    either = policies.TimeWindow("2 days", closed="both") | policies.CountWindow(9)
+    for order, span in (("ts", 2 * 86_400_000_000), ("day", 2)):
+        frame = plan(window=None, policy=either, order_by=order).frame
+        assert frame.policy == policies.TimeWindow(span, closed="both") | policies.CountWindow(9)
+        frame = plan(window=None, policy=policies.TimeWindow(dt.timedelta(2)), order_by=order).frame
+        assert frame.policy == policies.TimeWindow(span)
 
 
 def test_numbers_of_numpy() -> None:
