@@ -34,7 +34,7 @@ from mta.options import is_number, is_whole
 from mta.paging.version_pages import KeptPages, VersionKeys, VersionPages
 from mta.policies import Policy
 from mta.turns import TakesTurns, in_turn
-from stores import Store, StoreError, open_store
+from stores import Store, StoreConfigError, StoreError, open_store
 from stores.base import check_name
 
 T = TypeVar("T")
@@ -336,6 +336,11 @@ class Reader(TakesTurns):
         """
         if not is_number(seconds) or not 0 < seconds <= pins.LONGEST:
             raise ValueError(f"pin takes seconds, above 0 and up to {pins.LONGEST:,.0f}, got {seconds!r}")
+        if self._store.read_only:
+            raise StoreConfigError(
+                f"a pin is written, and {self._store!r} was opened for reading only: open the reader with a "
+                "store that may be written, and not with a URL"
+            )
         at = self._at
         for left in reversed(range(TRIES)):
             self._may_be_pinned = True

@@ -122,7 +122,8 @@ class Store(ABC):
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         """The values in the order of the keys, None for a key without one.
 
-        Cost: a round trip for each 8 keys in Redis, for each 8 MB or 32 keys in Couchbase.
+        Cost: a round trip for each 8 keys in Redis, or up to 8 MB of small values; for each 8 MB or 32 keys
+        in Couchbase.
         """
         wanted = [check_key(key) for key in keys]
         self._check_open("get_many")
@@ -176,7 +177,8 @@ class Store(ABC):
     def read_roots(self, names: Sequence[str]) -> list[tuple[bytes, Token] | None]:
         """The same as `read_root` for each name, in their order. The roots may be read at different moments.
 
-        Cost: a round trip for each 100 names in Redis, for each 32 or more in Couchbase.
+        Cost: a round trip for the first 500 names in Redis, and then for each 4,000 or 8 MB; for each 32 or
+        more in Couchbase.
         """
         wanted = [check_name(name) for name in names]
         self._check_open("read_roots")

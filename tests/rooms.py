@@ -28,7 +28,7 @@ ROOMS = {
     "encoding": Room("values in columns and as bytes", "base monoids numbers", "mta.encoding mta.inputs"),
     "core": Room("the paper: no stores, no threads", "base encoding frames monoids numbers times"),
     "monoids.laws": Room("the laws of monoids, as tests", "base core encoding monoids"),
-    "policies": Room("which elements a window holds", "base frames monoids"),
+    "policies": Room("which elements a window holds", "base frames monoids", "mta.policies mta.policy_texts"),
     "paging": Room("pages in stores: buffer, cache, reaper", "base core encoding monoids stores"),
     "durability": Room(
         "manifests, writers, checkpoints, verify, gc",
@@ -56,7 +56,7 @@ ROOMS = {
     ),
     "cli": Room(
         "the mta command, the operator's commands",
-        "base durability encoding monoids slicing stores window",
+        "base durability encoding monoids policies slicing stores window",
         "mta.cli mta.__main__",
     ),
     "lab": Room(

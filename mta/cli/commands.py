@@ -1,4 +1,4 @@
-"""The operator's commands: `mta ls`, `inspect`, `verify`, `gc` and `rm`."""
+"""The operator's commands: `mta ls`, `inspect`, `verify`, `query`, `gc` and `rm`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from mta.cli import query
 from mta.cli.console import add as add_row
 from mta.cli.console import lease_text, print_json, say, show, size_text, table, value_text
 from mta.cli.options import named_store
@@ -36,6 +37,10 @@ def add(commands: Any) -> None:
         help="such as 'Fields(peak=Max(\"temp\"))', to compute aggregates again; by default the one that the "
         "window was checkpointed with, if it is in the catalogue",
     )
+    about = "the result of a window, as its last checkpoint left it; a writer may be at work"
+    ask = add_command(commands, "query", about, query.run)
+    ask.add_argument("name", metavar="NAME", type=_window)
+    query.add(ask)
     about = "clear away what crashes and removed windows have left; windows may be live"
     gc = add_command(commands, "gc", about, _gc)
     gc.add_argument("--dry-run", action="store_true", help="only say what would go")
@@ -50,7 +55,7 @@ def add(commands: Any) -> None:
     )
     rm.add_argument("--yes", action="store_true", help="do not ask")
     rm.add_argument("--dry-run", action="store_true", help="only say what would go")
-    for parser in (ls, inspect, verify, gc, rm):
+    for parser in (ls, inspect, verify, ask, gc, rm):
         parser.add_argument("--json", action="store_true", help="for programs")
 
 

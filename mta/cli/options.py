@@ -40,7 +40,7 @@ def directory_with(pattern: str, what: str) -> Callable[[str], Path]:
     return directory
 
 
-def named_store(url: str, *, create: bool = True) -> Store:
+def named_store(url: str, *, create: bool = True, **options: bool) -> Store:
     """The store at a URL. Raises CommandFailed if the URL is wrong, and StoreError if the store fails.
 
     Operators do not create: a slip of the pen must not make a store that looks empty.
@@ -48,6 +48,6 @@ def named_store(url: str, *, create: bool = True) -> Store:
     if ":" not in url:
         raise CommandFailed(f"{url!r} is no URL of a store; of a directory it is rocksdb:{url}")
     try:
-        return open_store(url, create=create)
+        return open_store(url, create=create, **options)
     except (TypeError, ValueError) as error:
         raise CommandFailed(str(error)) from error

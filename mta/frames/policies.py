@@ -163,9 +163,9 @@ class TimeWindow(Policy):
     def in_microseconds(self) -> bool:
         return self._duration.real
 
-    def without_count(self) -> TimeWindow:
-        """The same frame without `min_count`."""
-        return TimeWindow(self._duration, self.closed, delay=self._lag)
+    def asking_for(self, min_count: int) -> TimeWindow:
+        """The same frame with another `min_count`."""
+        return TimeWindow(self._duration, self.closed, delay=self._lag, min_count=min_count)
 
 
 def _least_count(owner: str, min_count: Any) -> int:
@@ -202,20 +202,24 @@ class Union(Policy):
 
     def fingerprint(self) -> str:
         """The same text for all unions that have the same limits."""
-        limits, parts = self.limits(), list(self._parts())
+        limits, parts = self.limits(), self._parts()
+        least = limits.min_count
         timed = [part for part in parts if isinstance(part, TimeWindow)]
         others = (part for part in parts if not isinstance(part, (CountWindow, TimeWindow)))
-        texts = [] if limits.count is None else [CountWindow(limits.count).fingerprint()]
-        if any(part.limits().lags() for part in timed):
+        tightest: list[Policy] = []
+        if limits.count is not None:
+            tightest.append(CountWindow(limits.count, min_count=least))
+        if limits.lags():
             # of several frames with delays, each one may be the tighter one at one of its ends
-            texts += sorted({part.without_count().fingerprint() for part in timed})
+            tightest += sorted({part.asking_for(least) for part in timed}, key=repr)
         else:
             if limits.open_span is not None:
-                texts.append(TimeWindow(self._duration(limits.open_span)).fingerprint())
+                tightest.append(TimeWindow(self._duration(limits.open_span), min_count=least))
             if limits.closed_span is not None:
-                texts.append(TimeWindow(self._duration(limits.closed_span), closed="both").fingerprint())
-        texts += sorted({part.fingerprint() for part in others})
-        return " | ".join(texts) + (f" with min_count={limits.min_count}" if limits.min_count else "")
+                span = self._duration(limits.closed_span)
+                tightest.append(TimeWindow(span, closed="both", min_count=least))
+        texts = [part.fingerprint() for part in tightest]
+        return " | ".join(texts + sorted({part.fingerprint() for part in others}))
 
     @property
     def in_microseconds(self) -> bool | None:

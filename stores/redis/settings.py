@@ -88,7 +88,7 @@ class Settings:
 
     def _check_server(self, info: dict[str, str] | None) -> None:
         """Refuses a server that may evict pages, and one named by Sentinels that is no master any more."""
-        allowed = self.options.get("allow_eviction", False)
+        allowed = self.options.get("allow_eviction", False) or self.options.get("read_only", False)
         if info is None:
             if not allowed:
                 raise StoreConfigError(

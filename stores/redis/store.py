@@ -19,6 +19,11 @@ from stores.redis.settings import OPTIONS, Settings
 
 PUT_CHUNK_BYTES = 8 << 20
 GET_CHUNK_KEYS = 8  # redis-py's parser slows down on replies of many megabytes
+READ_ROOTS_CHUNK = 500
+#: Where the values are small, a round trip reads up to `GROWTH` times the keys of the one before, and up to
+#: this many bytes, as far as the values before tell.
+READ_CHUNK_BYTES = 8 << 20
+GROWTH = 8
 DELETE_CHUNK_KEYS = 1000
 ROOTS_CHUNK = 100
 #: A key that chooses the server of a cluster whose clock counts; nothing is stored under it.
@@ -90,7 +95,7 @@ class RedisStore(Store):
         self._client.execute("put_many", chunk, replicas=self._min_replicas if self._names.spread else 0)
 
     def _get_many(self, keys: list[str]) -> list[bytes | None]:
-        return self._in_chunks("get_many", [("GET", self._names.page(key)) for key in keys], GET_CHUNK_KEYS)
+        return self._read("get_many", [("GET", self._names.page(key)) for key in keys], GET_CHUNK_KEYS)
 
     def _missing(self, keys: list[str]) -> list[str]:
         commands: list[Command] = [("EXISTS", self._names.page(key)) for key in keys]
@@ -127,7 +132,9 @@ class RedisStore(Store):
     def _roots(self, call: str, names: list[str]) -> list[tuple[bytes, Token] | None]:
         commands = [("HMGET", self._names.root(name), "data", "token", "spread") for name in names]
         roots: list[tuple[bytes, Token] | None] = []
-        for name, (data, token, spread) in zip(names, self._in_chunks(call, commands), strict=True):
+        for name, (data, token, spread) in zip(
+            names, self._read(call, commands, READ_ROOTS_CHUNK), strict=True
+        ):
             if token is not None and (spread or b"") != self._names.spread_mark:
                 written = (spread or b"0").decode(errors="backslashreplace")
                 raise self._wrong_spread(call, name, f"with spread={written}")
@@ -180,6 +187,16 @@ class RedisStore(Store):
             f"store was opened with spread={self._names.spread}: open it with the same in every process"
         )
 
+    def _read(self, call: str, commands: Sequence[Command], size: int) -> list[Any]:
+        """The replies to commands that read: at first `size` in one round trip, more of small values."""
+        replies: list[Any] = []
+        least = size
+        while len(replies) < len(commands):
+            some = self._client.execute(call, commands[len(replies) : len(replies) + size])
+            replies += some
+            size = min(GROWTH * size, max(least, READ_CHUNK_BYTES * len(some) // (_bytes_of(some) or 1)))
+        return replies
+
     def _in_chunks(self, call: str, commands: Sequence[Command], size: int = ROOTS_CHUNK) -> list[Any]:
         """The replies to commands, of which `size` are sent in one round trip."""
         replies: list[Any] = []
@@ -208,6 +225,12 @@ class RedisStore(Store):
 
     def _close(self) -> None:
         self._client.close()
+
+
+def _bytes_of(replies: Sequence[Any]) -> int:
+    """The size of some values, or of lists of values."""
+    parts = (each if isinstance(each, list) else (each,) for each in replies)
+    return sum(len(part) for values in parts for part in values if part is not None)
 
 
 class ValkeyStore(RedisStore):
