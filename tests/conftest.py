@@ -67,10 +67,12 @@ TIMING = (
     "tests/mta/test_interrupts.py",
     "tests/mta/test_memory.py",
     "tests/mta/test_processes.py",
+    "tests/mta/test_reader",
     "tests/slicing/test_faults.py",
     "tests/slicing/test_killing.py",
     "tests/slicing/test_signals.py",
     "tests/stores/test_memory.py",
+    "tests/stores/test_read_only.py",
     "tests/stores/test_rocksdb",
     "tests/stores/test_wrappers.py",
 )

@@ -91,6 +91,8 @@ class Ownership(Writer):
         """Raises the epoch for a new window, unless this writer has the epoch already."""
         with self._lock:
             if self.claimed:
+                if self._unanswered:  # a version that was committed all the same keeps its number for itself
+                    self._find_out()
                 self.renew()
                 return
             doubtful = bool(self._unanswered)

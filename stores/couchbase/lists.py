@@ -42,8 +42,8 @@ SCAN_SECONDS = 75.0
 
 
 class DocumentLists:
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, client: Client, *, read_only: bool = False) -> None:
+        self._client, self._read_only = client, read_only
 
     def find(self, call: str, prefix: str) -> Iterator[str]:
         """The documents whose names start with `prefix`, which starts with a kind of `document_names`."""
@@ -140,6 +140,8 @@ class DocumentLists:
             existing = self._existing(call, [document for document, _ in chunk])
             there.update(entry for document, entry in chunk if document in existing)
             yield from existing
+        if self._read_only:
+            return
         oldest = time.time() - UNUSED_LINE_SECONDS
         kept = {
             entry: when

@@ -38,7 +38,7 @@ class CouchbaseStore(Store):
         super().__init__(url, **options)
         login = self._credential("username"), self._credential("password")
         self._client = Client(read_settings(self._url, self.url, self._options, *login), self._check_open)
-        self._lists = DocumentLists(self._client)
+        self._lists = DocumentLists(self._client, read_only=self.read_only)
         self._big = BigValues(self._client, self._lists)
 
     # Pages

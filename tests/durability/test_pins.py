@@ -256,6 +256,29 @@ def test_a_writer_meets_a_pin_at_each_of_its_swaps(store: Clocked, name: str, ca
     assert line.held() == line.named()
 
 
+def test_a_commit_without_an_answer_keeps_its_number(store: Clocked, name: str) -> None:
+    """A reader may have seen it, and pinned it: the next commit is another version."""
+    lost: list[bool] = []
+    line = Line(
+        FaultyStore(store, lambda what, _: what == "swap_root" and bool(lost) and lost.pop(), after=True),
+        name,
+    )
+    line.go_on(3)
+    line.window.extend(["x;", "y;"])
+    lost.append(True)
+    with pytest.raises(StoreUnavailable):
+        line.window.checkpoint(offset=71)
+    reader = line.reader(store)
+    assert reader.version == 4
+    expected = line.answers[3].partition(";")[2].partition(";")[2] + "x;y;"
+    reader.pin(60)
+    assert line.go_on(5) == 9
+    assert [version.number for version in line.root().retained] == [4, 8, 9]
+    assert reader.query() == expected
+    reader.close()
+    line.window.close()
+
+
 def test_a_writer_that_went_back_keeps_what_is_pinned(line: Line, store: Clocked) -> None:
     """The pinned version is not one that the window goes on from."""
     line.go_on(6)

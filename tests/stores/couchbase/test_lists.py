@@ -139,6 +139,20 @@ def test_lists_do_not_grow_with_every_opening(
 
 
 @pytest.mark.usefixtures("without_scans")
+def test_a_store_for_reading_lists_and_does_not_tidy(
+    store: Any, couchbase_url: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lists, "UNUSED_LINE_SECONDS", -10)
+    store.delete_root(name, store.swap_root(name, b"x", None))
+    before = list_document(store, documents.root(name))
+    with open_store(couchbase_url, read_only=True) as reading:
+        assert list(reading.list_roots(name)) == []
+    assert list_document(store, documents.root(name)) == before
+    assert list(store.list_roots(name)) == []
+    assert list_document(store, documents.root(name)) != before
+
+
+@pytest.mark.usefixtures("without_scans")
 def test_tidying_spares_what_leads_somewhere_and_what_is_fresh(
     store: Any, couchbase_url: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
