@@ -10,6 +10,7 @@ import ast
 import inspect
 
 from mta import policies
+from mta.frames.texts import policy_of
 from mta.monoids.expressions import LONGEST, BadExpression
 from mta.policies import Policy
 
@@ -25,32 +26,19 @@ def policy_from_text(text: str) -> Policy | None:
     if isinstance(tree.body, ast.Constant) and tree.body.value is None:
         return None
     try:
-        return _built(tree.body)
+        return policy_of(tree.body, _KINDS)
     except RecursionError:
         raise BadExpression(f"not a policy: a union of too many, {text[:40]!r}…") from None
-    except BadExpression as error:
+    except ValueError as error:
         raise BadExpression(f"{text!r}: {error}") from None
 
 
-def _built(node: ast.expr) -> Policy:
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-        return _built(node.left) | _built(node.right)
-    if not isinstance(node, ast.Call):
-        raise BadExpression(f"expected a call such as CountWindow(100), got {ast.unparse(node)}")
-    name = ast.unparse(node.func).removeprefix("policies.")
-    kind = None if name.startswith("_") else getattr(policies, name, None)
-    if not (isinstance(kind, type) and issubclass(kind, Policy) and kind is not policies.Union) or (
-        inspect.isabstract(kind)
-    ):
-        raise BadExpression(f"{name} is not the name of a policy in mta.policies")
-    if any(keyword.arg is None for keyword in node.keywords):
-        raise BadExpression("expected name=value, got **")
-    try:
-        arguments = list(map(ast.literal_eval, node.args))
-        options = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in node.keywords}
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        raise BadExpression(f"expected literals in {ast.unparse(node)}") from None
-    try:
-        return kind(*arguments, **options)
-    except (TypeError, ValueError, OverflowError, AttributeError) as error:
-        raise BadExpression(str(error)) from None
+_KINDS = {
+    name: kind
+    for name, kind in vars(policies).items()
+    if isinstance(kind, type)
+    and issubclass(kind, Policy)
+    and kind is not policies.Union
+    and not name.startswith("_")
+    and not inspect.isabstract(kind)
+}

@@ -9,7 +9,9 @@ import ast
 import inspect
 
 from mta import monoids
+from mta.frames.texts import policy_of
 from mta.monoids.base import Monoid
+from mta.monoids.over import Over
 
 #: Longer texts and larger numbers are refused: a state of 2^24 bits already takes 2 MB.
 LONGEST, LARGEST = 1 << 16, 1 << 24
@@ -51,6 +53,8 @@ def _built(node: ast.expr) -> Monoid:
 
 
 def _value(node: ast.expr) -> object:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "over":
+        return _over(node.func.value, node)
     if isinstance(node, ast.Call):
         return _built(node)
     try:
@@ -60,3 +64,15 @@ def _value(node: ast.expr) -> object:
     if isinstance(value, (int, float)) and not -LARGEST <= value <= LARGEST:
         raise BadExpression(f"expected a number up to {LARGEST:,}, got {ast.unparse(node)}")
     return value
+
+
+def _over(monoid: ast.expr, call: ast.Call) -> Over:
+    """A field with a frame of its own."""
+    if len(call.args) != 1 or call.keywords:
+        raise BadExpression(f"expected one frame in {ast.unparse(call)}")
+    try:
+        return Over(_built(monoid), policy_of(call.args[0]))
+    except BadExpression:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise BadExpression(str(error) or f"too many frames in {ast.unparse(call)[:40]}…") from None
