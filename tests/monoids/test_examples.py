@@ -266,6 +266,7 @@ def test_from_function_calls_once():
         m.Covariance("a", "b"),
         m.LastK(3),
         m.TopK(2, "x"),
+        m.DistinctCount("x", lg_k=5),
         m.ArgMax("a", "b"),
         m.Collect(),
         m.LongestIncreasingRun("a", time="t"),

@@ -63,6 +63,11 @@ AGGREGATES = {
     "last_s": monoids.Last("s"),
     "all_s": monoids.Collect("s"),
     "newest": monoids.Max("o"),
+    "different_i": monoids.DistinctCount("i"),
+    "different_s": monoids.DistinctCount("s"),
+    "last_i": monoids.LastK(3, "i"),
+    "top_i": monoids.TopK(2, "i"),
+    "slope": monoids.Slope("i", "x"),
     "both": monoids.Fields(low=monoids.Min("i"), text=monoids.Last("s"), n=monoids.Count()),
 }
 
