@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -253,7 +254,7 @@ class Clock:
 
         Raises TypeError or ValueError for what is no time, and the errors of `give`.
         """
-        number, kind = as_number(time)
+        number, kind = number_of(time) if type(time) is datetime else as_number(time)
         if kind is not self.kind or not self.given:
             self.give(time, kind, count)
         return number
