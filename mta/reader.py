@@ -8,31 +8,30 @@ reader reads the root again and answers from the newer version.
 
 from __future__ import annotations
 
+import ast
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, NoReturn, Self, TypeVar
 
-from mta.as_of import Gone, Undecided, as_of
-from mta.checks import check_parts, check_time, unit_of
-from mta.core.framed import check_one_window, frames_of
+from mta.checks import Clock, check_parts, unit_of
+from mta.core.framed import Frame, FramedLog, frames_of, view_of
 from mta.core.log import Log
 from mta.core.logarithmic_view import LogarithmicView
 from mta.core.states import Layout, layout_of
-from mta.core.view import View
 from mta.durability import pins
-from mta.durability.checkpoints import check_matches, check_views
+from mta.durability.checkpoints import check_matches, check_views, policy_and_keep
 from mta.durability.coding import decode_root
 from mta.durability.manifest import Root, Version
 from mta.durability.tails import load_tails, read_parts
 from mta.encoding.packing import unpack
 from mta.errors import PagesLost, WindowError, WindowNotFound
-from mta.frames.limits import Limits
 from mta.monoids.base import Monoid
 from mta.options import is_number, is_whole
 from mta.paging.version_pages import KeptPages, VersionKeys, VersionPages
 from mta.policies import Policy
+from mta.times.durations import check_duration
 from mta.turns import TakesTurns, in_turn
 from stores import Store, StoreConfigError, StoreError, open_store
 from stores.base import check_name
@@ -44,11 +43,12 @@ TRIES = 16
 
 
 class At(NamedTuple):
-    """A version, the log and the view that it says, and pages that were read of it or of versions before."""
+    """A version, its log and windows, and pages that were read of it or of versions before."""
 
     version: Version
     log: Log
-    view: View
+    windows: FramedLog
+    clock: Clock
     kept: KeptPages
 
 
@@ -117,7 +117,7 @@ class Reader(TakesTurns):
         such window or version. Reads the root and the tails in at most two round trips, and pages when they
         are needed.
         """
-        _check_opened(monoid, policy, store, version)
+        monoid = _check_opened(monoid, policy, store, version)
         return cls._open(store, [check_name(name)], monoid, policy, version)[name]
 
     @classmethod
@@ -129,7 +129,7 @@ class Reader(TakesTurns):
         Raises the errors of `open`, and then opens none. A store that was given as a URL is closed with the
         last of the readers.
         """
-        _check_opened(monoid, policy, store)
+        monoid = _check_opened(monoid, policy, store)
         if isinstance(names, str):
             raise TypeError(f"open_many takes several names, got the text {names!r}")
         return cls._open(store, list(dict.fromkeys(map(check_name, names))), monoid, policy, None)
@@ -146,7 +146,8 @@ class Reader(TakesTurns):
         shared = Shared(open_store(store, create=False, read_only=True) if isinstance(store, str) else None)
         opened = shared.store or store
         assert isinstance(opened, Store)
-        parts = Parts(monoid, policy, layout_of(monoid), Limits() if policy is None else policy.limits())
+        frames, unit = frames_of(monoid, policy), unit_of(monoid, policy, None)
+        parts = Parts(monoid, policy, layout_of(monoid), frames, unit)
         try:
             found = _last(opened, names, parts, number)
             readers = {name: cls(opened, name, parts, number, at, shared) for name, at in found.items()}
@@ -189,18 +190,19 @@ class Reader(TakesTurns):
         return unpack(self._at.version.offset)
 
     def __len__(self) -> int:
-        return len(self._at.view)
+        return len(self._at.windows)
 
     @property
     def oldest(self) -> Any:
         """The time of the oldest element, or None."""
-        view = self._at.view
-        return view.oldest if len(view) else None
+        oldest = self._at.windows.oldest
+        return None if oldest is None else self._at.clock.shown(oldest)
 
     @property
     def youngest(self) -> Any:
         """The time of the youngest element, or None."""
-        return self._at.log.youngest if len(self._at.view) else None
+        youngest = self._at.windows.youngest
+        return None if youngest is None else self._at.clock.shown(youngest)
 
     # -- questions --------------------------------------------------------------------------------------
 
@@ -208,58 +210,46 @@ class Reader(TakesTurns):
     def query(self) -> Any:
         """The aggregate of the window, lowered; of an empty window, that of the identity.
 
-        Reads at most the pages of one path of the tree, in one round trip, and none again.
+        Reads at most the pages of one path of the tree for each frame, and none again.
         """
-        return self._answer(lambda at: self.monoid.lower(at.view.total()))
+        return self._answer(lambda at: at.windows.total())
 
     @in_turn
-    def at(self, t: float) -> Any:
-        """The aggregate of the elements with time <= t that the policy keeps as of t, in O(log n).
+    def at(self, t: Any) -> Any:
+        """The result as of a moment, as `AmortizedMTA.at` has it, in O(log n).
 
-        Without a policy these are all elements. Past the youngest element time goes on, and elements expire.
-        Raises ValueError if elements that left the window before may belong to it as of t, and for a policy
-        with a predicate, unless the window as of t is that of `query`.
+        Past the youngest element time goes on, and elements expire. Raises ValueError if elements that are
+        gone may have been in the window then, and for a policy with a predicate, unless the window as of t is
+        that of `query`.
         """
-        t = check_time(t)
         return self._answer(partial(self._as_of, t))
 
-    def _as_of(self, t: float, at: At) -> Any:
-        view, version = at.view, at.version
-        try:
-            head, end = as_of(view, self._parts.limits, t, version.head)
-        except Gone:
-            raise ValueError(
-                f"the window {self._name!r} as of {t!r} may need elements that have left it: version "
-                f"{version.number} has those from {version.oldest!r} on; ask for a later time, or open an "
-                "older version"
-            ) from None
-        except Undecided:
-            raise ValueError(
-                f"{self.policy!r} of the window {self._name!r} has a predicate, which decides when elements "
-                f"come: the window as of {t!r} is not known, but as of {at.log.youngest!r} it is"
-            ) from None
-        if (head, end) == (view.head, view.end):
-            return self.monoid.lower(view.total())
-        return self._fold(at, head, end)
+    def _as_of(self, t: Any, at: At) -> Any:
+        moment = at.clock.asked(t, at.version.tail)
+        limits = self._parts.frames[0].limits
+        if not limits.predicates:
+            return at.windows.at(moment)
+        if moment >= at.log.youngest and at.windows.stays(limits, moment):
+            return at.windows.total()
+        raise ValueError(
+            f"{self.policy!r} of the window {self._name!r} has a predicate, which decides when elements "
+            f"come, so the window as of {t!r} is not known; as of {at.clock.shown(at.log.youngest)!r} it is"
+        )
 
     @in_turn
-    def range_query(self, t0: float, t1: float) -> Any:
+    def range_query(self, t0: Any, t1: Any) -> Any:
         """The aggregate of the window's elements with t0 <= time <= t1, lowered, in O(log n).
 
         Raises ValueError if t0 > t1.
         """
-        t0, t1 = check_time(t0), check_time(t1)
-        if t0 > t1:
-            raise ValueError(f"range_query goes from the older to the younger time, got {t0} and {t1}")
         return self._answer(partial(self._between, t0, t1))
 
-    def _between(self, t0: float, t1: float, at: At) -> Any:
-        start = min(at.log.first_position(at.view.head, t0, "left"), at.view.end)
-        stop = min(at.log.first_position(start, t1, "right"), at.view.end)
-        return self._fold(at, start, stop)
-
-    def _fold(self, at: At, start: int, stop: int) -> Any:
-        return self.monoid.lower(at.log.fold(start, stop) if start < stop else self.monoid.identity)
+    def _between(self, t0: Any, t1: Any, at: At) -> Any:
+        log = at.log
+        first, last = at.clock.asked_range(t0, t1, at.version.tail)
+        start = log.first_position(at.windows.first, first, "left")
+        stop = log.first_position(start, last, "right")
+        return self.monoid.lower(log.fold(start, stop) if start < stop else self.monoid.identity)
 
     # -- versions ---------------------------------------------------------------------------------------
 
@@ -398,7 +388,9 @@ class Parts(NamedTuple):
     monoid: Monoid
     policy: Policy | None
     layout: Layout
-    limits: Limits
+    frames: Sequence[Frame]
+    #: whether durations are in microseconds; None without durations
+    in_microseconds: bool | None
 
 
 class Shared:
@@ -418,12 +410,16 @@ class Shared:
             self.store.close()
 
 
-def view_of(log: Log, version: Version) -> View:
-    """The view that a version says, over its log."""
-    (saved,) = version.views
-    view = LogarithmicView(log)
-    view.resume(*saved)
-    return view
+def windows_of(log: Log, version: Version, parts: Parts, keep: str | None) -> tuple[FramedLog, Clock]:
+    """The windows that a version says, over its log, and the times that these have."""
+    clock = Clock(parts.in_microseconds)
+    clock.resume(version.youngest, version.tail, version.kind)
+    views = [(frame, view_of(log, frame, lambda _: LogarithmicView)) for frame in parts.frames]
+    kept = None if keep is None else check_duration(ast.literal_eval(keep), "keep").amount
+    windows = FramedLog(log, views, kept, clock.shown)
+    for view, saved in zip(windows.views, version.views, strict=True):
+        view.resume(*saved)
+    return windows, clock
 
 
 def _last(
@@ -490,10 +486,9 @@ def _chosen(
             if root.retained
             else f"no checkpoint of a window {name!r} in {store!r}"
         )
-    check_matches(name, parts.monoid, parts.policy, None, root)
-    check_views(
-        name, version, frames_of(parts.monoid, parts.policy), unit_of(parts.monoid, parts.policy, None)
-    )
+    keep = policy_and_keep(root.policy)[1]
+    check_matches(name, parts.monoid, parts.policy, None, root, keep)
+    check_views(name, version, parts.frames, parts.in_microseconds, keep is not None)
     return root, version
 
 
@@ -507,14 +502,15 @@ def _at(
     log = Log(parts.layout, pages, root.page_size)
     pages.reserve(2 * len(tails) + 4)
     log.tails, log.tail, log.youngest = tails, version.tail, version.youngest
-    return At(version, log, view_of(log, version), kept)
+    windows, clock = windows_of(log, version, parts, policy_and_keep(root.policy)[1])
+    return At(version, log, windows, clock, kept)
 
 
-def _check_opened(monoid: object, policy: Any, store: object, version: object = None) -> None:
+def _check_opened(monoid: object, policy: Any, store: object, version: object = None) -> Monoid:
     """Raises TypeError, or ValueError if the policy cannot read the monoid."""
     checked = check_parts(monoid, policy, None if isinstance(store, str) else store)
-    check_one_window("a reader", checked, policy)
     if store is None:
         raise TypeError("a reader takes the window's store, what stores.open_store(url) returns, or its URL")
     if version is not None and not is_whole(version):
         raise TypeError(f"version is the whole number of a checkpoint or None for the last, got {version!r}")
+    return checked

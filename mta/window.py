@@ -25,10 +25,9 @@ from mta.checks import (
 from mta.core.amortized_view import AmortizedView
 from mta.core.batch import slide, slide_in_parts
 from mta.core.enforcement import first_kept_after, first_kept_now, rule_of
-from mta.core.framed import Frame, FramedLog, frames_of
+from mta.core.framed import Frame, FramedLog, frames_of, view_of
 from mta.core.log import Log
 from mta.core.logarithmic_view import LogarithmicView
-from mta.core.parts import part_of
 from mta.core.states import NOTHING, layout_of
 from mta.core.view import Sums, View
 from mta.durability.attempts import AttemptHold
@@ -127,7 +126,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         else:
             framed = FramedLog(
                 self._log,
-                [(frame, self._view_of(frame)) for frame in frames],
+                [(frame, view_of(self._log, frame, self._view_kind)) for frame in frames],
                 None if keep is None else keep.amount,
                 self._admission.clock.shown,
             )
@@ -138,12 +137,6 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         if store is not None and hold is not None and pages is not None:
             self._stored = StoredWindow(store, name, self._log, views, pages, hold, inline)
             self._stays_in_this_process()
-
-    def _view_of(self, frame: Frame) -> View:
-        """The view of the fields that have a frame."""
-        names = [name for name in frame.least if name is not None]
-        layout = part_of(self._log.layout, names) if names else self._log.layout
-        return self._view_kind(layout.monoid)(self._log, layout=layout)
 
     @property
     def _frames(self) -> FramedLog:

@@ -14,7 +14,7 @@ class Room(NamedTuple):
 
 
 BASE = "mta.kinds mta.options mta.errors mta.functions mta.owned mta.process_memory mta.turns"
-WINDOW = "mta mta.admission mta.as_of mta.checks mta.reader mta.stored_window mta.window"
+WINDOW = "mta mta.admission mta.checks mta.reader mta.stored_window mta.window"
 
 #: From the ground up.
 ROOMS = {
@@ -36,7 +36,7 @@ ROOMS = {
     ),
     "window": Room(
         "the windows that users hold",
-        "base core durability encoding frames monoids paging policies stores times",
+        "base core durability encoding monoids paging policies stores times",
         WINDOW,
     ),
     "baselines": Room(

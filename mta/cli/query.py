@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from mta.cli.console import print_json, say, value_text
@@ -26,15 +27,17 @@ def add(parser: Any) -> None:
     parser.add_argument("--version", metavar="N", type=int, help="a retained version; by default the last")
 
 
-def _time(text: str) -> int | float:
-    for read in (int, float):
+def _time(text: str) -> Any:
+    for read in (int, float, datetime.fromisoformat):
         try:
-            time: int | float = read(text)
+            time: Any = read(text)
         except ValueError:
             continue
-        if abs(time) < float("inf"):
+        if isinstance(time, datetime) or abs(time) < float("inf"):
             return time
-    raise argparse.ArgumentTypeError(f"expected a time, which is a number, got {text!r}")
+    raise argparse.ArgumentTypeError(
+        f"expected a time, which is a number or a date such as 2026-03-01T12:00+00:00, got {text!r}"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -44,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     ):
         try:
             result = _plain(_asked(reader, options))
-        except (ValueError, OverflowError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise CommandFailed(str(error)) from error
         if options.json:
             print_json(
@@ -67,6 +70,7 @@ def _asked(reader: Reader, options: argparse.Namespace) -> Any:
 def _opened(store: Store, name: str, version: int | None) -> Reader:
     """A reader of a window, whose monoid and policy are made of their names in the manifest."""
     from mta import Reader
+    from mta.durability.checkpoints import policy_and_keep
     from mta.durability.coding import decode_root
     from mta.errors import WindowNotFound
     from mta.monoids.expressions import BadExpression, monoid_from_text
@@ -77,8 +81,9 @@ def _opened(store: Store, name: str, version: int | None) -> Reader:
         raise WindowNotFound(f"no window {name!r} in {store!r}")
     root = decode_root(name, found[0])
     try:
-        made: list[Any] = [monoid_from_text(root.monoid), policy_from_text(root.policy)]
-        for what, text, each in zip(("monoid", "policy"), (root.monoid, root.policy), made, strict=True):
+        texts = root.monoid, policy_and_keep(root.policy)[0]
+        made: list[Any] = [monoid_from_text(texts[0]), policy_from_text(texts[1])]
+        for what, text, each in zip(("monoid", "policy"), texts, made, strict=True):
             if each is not None and each.fingerprint() != text:
                 raise BadExpression(f"the {what} {text} cannot be made of its name")
     except BadExpression as error:

@@ -17,6 +17,7 @@ import numpy as np
 from mta.core.batch import slide
 from mta.core.enforcement import first_kept
 from mta.core.log import BEFORE_ALL, Log, Piece
+from mta.core.parts import part_of
 from mta.core.spans import BLOCK, Spans, SpanWalk, positions, spans_at
 from mta.core.states import NOTHING
 from mta.core.view import Added, Batch, Change, Front, Sums, View, commit_all, finish
@@ -98,6 +99,13 @@ def check_one_window(taker: str, monoid: Monoid, policy: Policy | None = None) -
             f'got {policy!r}: use LogMTA or AmortizedMTA, or closed="right" or "both" without delay= and '
             "min_count="
         )
+
+
+def view_of(log: Log, frame: Frame, kind: Callable[[Monoid], type[View]]) -> View:
+    """A view of the fields that have a frame; `kind` says which algorithm a monoid has."""
+    names = [name for name in frame.least if name is not None]
+    layout = part_of(log.layout, names) if names else log.layout
+    return kind(layout.monoid)(log, layout=layout)
 
 
 class Keeper:
@@ -424,6 +432,14 @@ class FramedLog:
             results.append(self._lowered(frame, view, total, end - head))
         return self._result(results)
 
+    def stays(self, limits: Limits, moment: Time) -> bool:
+        """Whether limits on times let the oldest element stay as of a moment after the youngest one."""
+        finish(self.log)
+        return all(
+            first_kept(view, replace(limits, count=None), moment, view.end) == view.head
+            for _, view in self._frames
+        )
+
     def _results_at(self, log: Log, moments: Array) -> Results:
         results = []
         for frame, view in self._frames:
@@ -450,14 +466,14 @@ class FramedLog:
             cuts = [positions(log, first, cuts, side)[0] for cuts, side in limits.cut_columns(moments)]
             if max(cuts) > first:
                 return
-        if not limits.spans() and limits.count is None:
-            return
         if limits.count is not None and positions(log, first, moments, "right")[0] - limits.count >= first:
             return
+        oldest = self.oldest
+        there = "" if oldest is None else f", and the windows have those from {self._shown(oldest)!r} on"
         raise ValueError(
             f"the window as of {self._shown(moment)!r} may have had elements that are gone: the youngest "
-            f"element is of {self._shown(youngest)!r}, and elements are kept as long as the frames and keep= "
-            "ask; open the window with a larger keep="
+            f"element is of {self._shown(youngest)!r}{there}; ask for a later time, or open the window with "
+            "a larger keep="
         )
 
     # -- elements out -----------------------------------------------------------------------------------

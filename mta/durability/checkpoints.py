@@ -8,6 +8,7 @@ the elements since the last one, and not by the sizes of the window and of its p
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
@@ -140,6 +141,16 @@ class Checkpoints:
 def fingerprint(policy: Policy | None, keep: str | None = None) -> str:
     text = "None" if policy is None else policy.fingerprint()
     return text if keep is None else f"{text} with keep={keep}"
+
+
+#: The end of the text of a policy, where a window keeps elements longer.
+_KEEP = re.compile(r" with keep=([-+.0-9a-z]+|'[^']*')$")
+
+
+def policy_and_keep(text: str) -> tuple[str, str | None]:
+    """The text of a policy in a root, and how much longer than its frames the window keeps elements."""
+    kept = _KEEP.search(text)
+    return (text, None) if kept is None else (text[: kept.start()], kept[1])
 
 
 def check_matches(

@@ -194,6 +194,8 @@ class RedisStore(Store):
         while len(replies) < len(commands):
             some = self._client.execute(call, commands[len(replies) : len(replies) + size])
             replies += some
+            if len(replies) == len(commands):
+                break
             size = min(GROWTH * size, max(least, READ_CHUNK_BYTES * len(some) // (_bytes_of(some) or 1)))
         return replies
 

@@ -142,7 +142,7 @@ def check_as_of(
     if count is not None and len(until) - count >= head:
         unknown = False
     if gone or unknown:
-        with pytest.raises(ValueError, match=f"as of {moment} may need elements"):
+        with pytest.raises(ValueError, match=f"as of {moment} may have had elements that are gone"):
             reader.at(moment)
     else:
         assert reader.at(moment) == plain([values[i] for i in kept])
@@ -154,7 +154,7 @@ def test_a_time_whose_elements_are_gone_is_refused_with_both_times(store: Store)
         window.extend(range(100), range(100))
         window.checkpoint()
     with Reader.open(store, "w", monoids.Sum(), policy) as reader:
-        with pytest.raises(ValueError, match=r"as of 70 may need elements .* has those from 90 on"):
+        with pytest.raises(ValueError, match=r"as of 70 may have had .* gone.* have those from 90 on"):
             reader.at(70)
         assert reader.at(99) == reader.query() == sum(range(90, 100))
         assert reader.at(104) == sum(range(95, 100))
@@ -176,7 +176,7 @@ def test_a_predicate_is_not_asked_about_other_moments(store: Store, spans: bool)
         window.checkpoint()
     with Reader.open(store, "w", monoids.Sum(), policy) as reader:
         assert reader.at(19) == result
-        with pytest.raises(ValueError, match="has a predicate, which decides when elements come"):
+        with pytest.raises(ValueError, match="has a predicate, which decides when elements come,"):
             reader.at(18)
         if spans:
             with pytest.raises(ValueError, match="has a predicate"):
