@@ -103,9 +103,11 @@ class StoredWindow:
         self.hold.end()
         self.pages.close()
         if self.hold.extents is not None:
+            unneeded: list[str] = []
             with suppress(StoreError, WindowError):
-                self.hold.expire_pins()
-            self.pages.forget()
+                if self.hold.expire_pins():
+                    unneeded = self.checkpoints.unneeded_parts()
+            self.pages.forget(unneeded)
         with suppress(StoreError, Conflict):
             self.hold.let_go()
 

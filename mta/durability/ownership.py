@@ -182,11 +182,12 @@ class Ownership(Writer):
         lease = None if self._lease is None else now + self._lease
         return replace(root, epoch=next_epoch(root.epoch, now), owner=this_process(), lease=lease)
 
-    def expire_pins(self) -> None:
-        """Takes the pins that have expired out of the root."""
+    def expire_pins(self) -> bool:
         with self._lock:
-            if self.root.pins and self.root.pinned_as(self.root, self._store.now()) is not self.root:
-                self._swap(self.root, self.root, self._token)
+            if not self.root.pins or self.root.pinned_as(self.root, self._store.now()) is self.root:
+                return False
+            self._swap(self.root, self.root, self._token)
+            return True
 
     def _swap(self, root: Root, before: Root, expected: Token | None, lineage: int | None = None) -> None:
         """Swaps a root in for another one, with the pins of that one.

@@ -61,8 +61,9 @@ class Writer(ABC):
     def knows_root(self) -> bool:
         """Whether the root is the last one that this writer left, and no commit of it is in doubt."""
 
-    def expire_pins(self) -> None:  # noqa: B027
-        """Takes the pins of readers that have expired out of the root, where there may be some."""
+    def expire_pins(self) -> bool:
+        """Takes the pins of readers that have expired out of the root; whether there were some."""
+        return False
 
     @abstractmethod
     def _prolong(self, until: float) -> None:

@@ -150,9 +150,10 @@ class StoredPages:
         """Deletes pages behind every head that no version names, before the window is given up."""
         self._reaper.finish()
 
-    def forget(self) -> None:
-        """Deletes all pages that no version names: the window is given up."""
+    def forget(self, unneeded: Sequence[str] = ()) -> None:
+        """Deletes all pages that no version names, and parts: the window is given up."""
         self._buffer.clear()
+        self._reaper.give_up(unneeded)
         self._reaper.clear_away()
 
     def close(self) -> None:

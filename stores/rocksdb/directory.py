@@ -39,7 +39,7 @@ class InUse(Exception):
     """Another process has the directory open."""
 
 
-def file_id(path: str | Path) -> tuple[int, int] | None:
+def file_id(path: str | Path | int) -> tuple[int, int] | None:
     """The device and inode of the file at a path, which are the same for all its paths; None for no file."""
     try:
         found = os.stat(path)

@@ -11,15 +11,15 @@ import ctypes
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import rocksdict
 
 from stores.errors import StoreError
 from stores.os_errors import ignoring, is_os_error
-from stores.rocksdb.commits import CommitRecord, digest_of_roots, read_commits_file
+from stores.rocksdb.commits import CommitRecord, CommitsFile, digest_of_roots, read_commits_file
 from stores.rocksdb.database import unchecked
-from stores.rocksdb.directory import has_database
+from stores.rocksdb.directory import file_id, has_database
 from stores.rocksdb.engine import engine_options, is_engine_error
 
 
@@ -35,13 +35,19 @@ class Replica:
         if not has_database(self._path):
             raise StoreError(f"there is no RocksDB database in {directory}, and read_only=True makes none")
         files, expected = _list_of_files(self._path), read_commits_file(self._path)
+        #: kept open, so that no other file has its id: a directory that was made anew has another one
+        self._commits_file = _opened(self._path / CommitsFile.NAME)
         options = engine_options()
-        self.rocks: Any = rocksdict.Rdict(
-            directory,
-            options=options,
-            column_families={"default": options},
-            access_type=rocksdict.AccessType.read_only(error_if_log_file_exist=False),
-        )
+        try:
+            self.rocks: Any = rocksdict.Rdict(
+                directory,
+                options=options,
+                column_families={"default": options},
+                access_type=rocksdict.AccessType.read_only(error_if_log_file_exist=False),
+            )
+        except BaseException:
+            self._close_commits_file()
+            raise
         self._unchecked = unchecked()
         try:
             commits = CommitRecord.stored(self.rocks) or CommitRecord()
@@ -58,6 +64,9 @@ class Replica:
 
     def is_current(self) -> bool:
         """Whether no root was committed since."""
+        file = self._commits_file
+        if file is None or file_id(file.fileno()) != file_id(self._path / CommitsFile.NAME):
+            return False
         commits = read_commits_file(self._path)
         return commits is not None and commits <= self._commits
 
@@ -74,8 +83,24 @@ class Replica:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
     def close(self) -> None:
-        with suppress(rocksdict.DbClosedError), ignoring(is_engine_error):
-            self.rocks.close()
+        try:
+            with suppress(rocksdict.DbClosedError), ignoring(is_engine_error):
+                self.rocks.close()
+        finally:
+            self._close_commits_file()
+
+    def _close_commits_file(self) -> None:
+        if self._commits_file is not None:
+            self._commits_file.close()
+
+
+def _opened(path: Path) -> BinaryIO | None:
+    try:
+        return open(path, "rb")
+    except FileNotFoundError as error:
+        if not is_os_error(error):
+            raise
+        return None
 
 
 def _list_of_files(path: Path) -> tuple[str, int]:

@@ -63,6 +63,7 @@ class Line:
         self.window: MonoidTreeAggregator = AmortizedMTA(
             monoids.Concat(), POLICY, store=store, name=name, page_size=4, **options
         )
+        self.all_in_parts()
 
     def go_on(self, checkpoints: int = 1, count: int = 23) -> int:
         for _ in range(checkpoints):
@@ -76,6 +77,11 @@ class Line:
     def restore(self, **options: Any) -> None:
         self.window = AmortizedMTA.restore(self.store, self.name, monoids.Concat(), POLICY, **options)
         self.count = self.window.offset
+        self.all_in_parts()
+
+    def all_in_parts(self) -> None:
+        """The tails of small pages would stand in the manifest."""
+        self.window._stored.checkpoints._inline = 0  # type: ignore[union-attr]
 
     def reader(self, store: Store | None = None, **options: Any) -> Reader:
         return Reader.open(store or self.store, self.name, monoids.Concat(), POLICY, **options)
@@ -117,19 +123,22 @@ def test_a_pinned_version_stays_and_goes_when_it_is_unpinned(line: Line) -> None
     assert line.held() == line.named()
 
 
-@pytest.mark.parametrize("end", ["checkpoint", "close", "gc", "restore"])
+@pytest.mark.parametrize("end", ["checkpoint", "close", "gc", "restore", "restored before"])
 def test_nothing_is_left_once_a_pin_has_expired(line: Line, store: Clocked, end: str) -> None:
     line.go_on(4)
     reader = line.reader()
     reader.pin(60)
     line.go_on(10)
+    if end == "restored before":
+        line.window.close()
+        line.restore()
     store.moment += 59
     line.go_on(1)
     assert reader.query() == line.answers[4]
     reader._at.kept.clear()
     pages = line.held()
     store.moment += 2
-    if end == "checkpoint":
+    if end in ("checkpoint", "restored before"):
         line.go_on(1)
     elif end == "close":
         line.window.close()

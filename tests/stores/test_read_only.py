@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -168,3 +169,18 @@ def test_a_directory_that_was_replaced_is_opened_again(tmp_path: Path) -> None:
         with open_store(url) as writer:
             writer.swap_root("w", b"two", None)
         assert (reader.read_root("w") or (b"", b""))[0] == b"two"
+
+
+def test_a_directory_that_was_made_anew_is_noticed(tmp_path: Path) -> None:
+    """It has fewer commits than the one that was read, and may have the same file numbers."""
+    url = f"rocksdb://{tmp_path}/place"
+    with open_store(url) as writer:
+        token = writer.swap_root("w", b"one", None)
+        for _ in range(5):
+            token = writer.swap_root("w", b"one", token)
+    with open_store(url, read_only=True) as reader:
+        assert (reader.read_root("w") or (b"", b""))[0] == b"one"
+        shutil.rmtree(tmp_path / "place")
+        with open_store(url) as writer:
+            writer.swap_root("w", b"two", None)
+            assert (reader.read_root("w") or (b"", b""))[0] == b"two"
