@@ -18,7 +18,7 @@ from mta.core.batch import slide
 from mta.core.enforcement import first_kept
 from mta.core.log import BEFORE_ALL, Log, Piece
 from mta.core.parts import part_of
-from mta.core.spans import BLOCK, Spans, SpanWalk, positions, spans_at
+from mta.core.spans import BLOCK, Spans, SpanWalk, positions, span_at, spans_at
 from mta.core.states import NOTHING
 from mta.core.view import Added, Batch, Change, Front, Sums, View, commit_all, finish
 from mta.frames.limits import Limits
@@ -159,6 +159,8 @@ class FramedLog:
         """`shown` gives a time as users have it, for errors."""
         self.log, self._shown = log, shown
         self._frames = tuple(frames)
+        #: read pages ahead of the ends that are behind the tail
+        self._of_ends = {view: log.pages.follow() for frame, view in frames if frame.lags}
         self.keeper = None if keep is None else Keeper(log, keep)
         self._names = tuple(log.layout.monoid.monoids) if isinstance(log.layout.monoid, Fields) else ()
 
@@ -239,26 +241,19 @@ class FramedLog:
         finish(self.log)
         log, tail = self.log, self.log.tail
         changes, results = [], []
-        moment = column_of([time])
         for frame, view in self._frames:
-            head, end = self._span(view, frame.limits, moment, tail)
+            # the coming element is in a window that may end with that element
+            head, end = span_at(view, frame.limits, time, tail + 1)
             if end > tail:
                 change, total = self._moved(view, head, end, view.layout.narrow(state), time)
             else:
-                entering = log.fold(max(view.end, head), end, view.layout)
+                entering = log.fold_few(max(view.end, head), end, view.layout)
                 change, total = self._moved(view, head, end, entering, self._time_at(log, view, head, end))
             changes.append(change)
             results.append(self._lowered(frame, view, total, end - head))
         result = self._result(results)
         self._append(changes, row, time)
         return result
-
-    def _span(self, view: View, limits: Limits, moment: Array, tail: int) -> tuple[int, int]:
-        """The window as of a coming element at `tail`, which is in it if it may end with that element."""
-        if not limits.lags():
-            return first_kept(view, limits, moment[0].item(), tail + 1), tail + 1
-        spans = spans_at(self.log, limits, view.head, moment, np.array([tail + 1]))
-        return int(spans.heads[0]), int(spans.ends[0])
 
     @staticmethod
     def _time_at(log: Log, view: View, head: int, end: int) -> Any:
@@ -368,7 +363,7 @@ class FramedLog:
         self, log: Log, frame: Frame, view: View, moments: Array, tails: Array
     ) -> tuple[Results, tuple[Front, Sums, int]]:
         """The results of a batch's rows in one frame, and the front, the sums and the end that they leave."""
-        walk = SpanWalk(log, view.layout, view.follower)
+        walk = SpanWalk(log, view.layout, view.follower, self._of_ends.get(view))
         walk.resume(*view.walker(), view.end)
         results, head, end = self._walk(walk, log, frame, view, view.head, moments, tails)
         if head == end:
@@ -525,8 +520,13 @@ class FramedLog:
         self._keep()
 
     def _keep(self) -> None:
-        """Gives up elements that nobody may ask for any more, where a window has come to another page."""
+        """Gives up elements that nobody may ask for any more, where a window has come to another page.
+
+        Has pages read ahead of the ends that are behind the tail.
+        """
         keeper, log = self.keeper, self.log
+        for view, follower in self._of_ends.items():
+            follower.head_at(view.end >> log.shift)
         page = min(view.head for _, view in self._frames) >> log.shift
         if keeper is None or page == keeper.page or not log.tail:
             return

@@ -285,6 +285,14 @@ class Log:
             total = layout.join(total, layout.fold(part.states(layout)))
         return total
 
+    def fold_few(self, start: int, stop: int, layout: Layout) -> Any:
+        """`fold` of mostly no element or a single one, which came lately."""
+        if start >= stop:
+            return NOTHING
+        if start + 1 == stop and (row := self.tails[0].single(start)) is not NOTHING:
+            return layout.narrow(self.layout.monoid.lift_row(row))
+        return self.fold(start, stop, layout)
+
     def fold_nodes(self, start: int, stop: int, layout: Layout | None = None) -> Any:
         """The aggregate of positions start to stop, or NOTHING, over O(log2 n) nodes of the binary trees."""
         layout, mask = layout or self.layout, self.page_size - 1

@@ -12,15 +12,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mta.core.enforcement import first_kept
 from mta.core.folds import range_folds, take
 from mta.core.log import Log, Piece
 from mta.core.page import Follower
 from mta.core.stack import Stack
 from mta.core.states import NOTHING, Layout, Lowered, Run
-from mta.core.view import Outcome
+from mta.core.view import Outcome, View
 from mta.frames.limits import Limits
-from mta.kinds import Array, State
-from mta.times.cuts import Side, before, boundaries
+from mta.kinds import Array, State, Time
+from mta.times.cuts import Side, before, boundaries, cut
 
 #: Moments are looked at in blocks of this many, so that the pages of a block are still in the cache when its
 #: windows are aggregated.
@@ -58,6 +59,31 @@ def positions(log: Log, start: int, cuts: Array, side: Side) -> Array:
     return found
 
 
+def span_at(view: View, limits: Limits, moment: Time, tail: int) -> tuple[int, int]:
+    """A view's window as of a moment that no element is after, where `tail` elements have come.
+
+    The last of them may be missing in the log: it comes at this moment.
+    """
+    log, head, end = view.log, view.head, tail
+    for lag, side in limits.lags():
+        end = min(end, _first_after(log, view.end, cut(moment, lag, side), side))
+    if head < view.end:
+        head = first_kept(view, limits, moment, tail)
+    else:
+        for start, side in limits.cuts(moment):
+            head = max(head, _first_after(log, head, start, side))
+    if limits.count is not None:
+        head = max(head, tail - limits.count)
+    return min(head, end), end
+
+
+def _first_after(log: Log, start: int, time: Time, side: Side) -> int:
+    """`Log.first_position`, where mostly no element of the log is after the time."""
+    if log.youngest < time or (log.youngest == time and side == "right"):
+        return log.tail
+    return log.first_position(start, time, side)
+
+
 def spans_at(log: Log, limits: Limits, start: int, moments: Array, tails: Array | None = None) -> Spans:
     """The windows as of moments that never go backwards, among the elements from position `start` on.
 
@@ -81,8 +107,16 @@ class SpanWalk:
     A window consists of a part before the stack's boundary, and of R1 from the boundary to the window's end.
     """
 
-    def __init__(self, log: Log, layout: Layout, follower: Follower | None = None) -> None:
-        self._log, self._layout, self._follower = log, layout, follower
+    def __init__(
+        self,
+        log: Log,
+        layout: Layout,
+        of_heads: Follower | None = None,
+        of_ends: Follower | None = None,
+    ) -> None:
+        """The followers have pages read ahead of the heads and of the ends."""
+        self._log, self._layout = log, layout
+        self._of_heads, self._of_ends = of_heads, of_ends
         #: None while the next window is to make one
         self._stack: Stack | None = None
         #: the aggregate from the stack's boundary to `end`
@@ -156,12 +190,14 @@ class SpanWalk:
         layout, log = self._layout, self._log
         head = int(heads[row])
         page = stack.seek(head, self._end)
-        if self._follower is not None:
-            self._follower.head_at(head >> log.shift)
+        if self._of_heads is not None:
+            self._of_heads.head_at(head >> log.shift)
         stop = row + int(heads[row:].searchsorted(page.stop, "left"))
         alone = stop == row + 1
         while row < stop:
             before_all, last = self._r1, self._end
+            if self._of_ends is not None:
+                self._of_ends.head_at(last >> log.shift)
             bound = min(int(ends[stop - 1]), ((last >> log.shift) + 1) << log.shift)
             after = row + int(ends[row:stop].searchsorted(bound, "right"))
             same = row + int(ends[row:stop].searchsorted(last, "right"))

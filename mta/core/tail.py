@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mta.core.page import Page, Pyramid
-from mta.core.states import Layout, Run
+from mta.core.states import NOTHING, Layout, Run
 from mta.kinds import State, Time
 from mta.monoids.base import Array, column_of, joined
 from mta.times.cuts import Side, before
@@ -106,6 +106,11 @@ class Tail:
         if len(parts) > 1 and 2 * (last - first) > len(self):  # most entries: the runs stay joined then
             return self.page().cut(self._layout, first, last)
         return Page(self.tier, *(parts[0] if len(parts) == 1 else self._joined(parts)))
+
+    def single(self, number: int) -> Any:
+        """An entry by its number, if it came alone and is in no run yet; else NOTHING."""
+        at = number - self.start - self._packed
+        return self.entries[at] if 0 <= at < len(self.entries) else NOTHING
 
     def first_after(self, start: int, time: Time, side: Side) -> int:
         """The first entry from `start` on with a time >= `time` (side left) or > `time` (side right)."""
