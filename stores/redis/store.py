@@ -191,13 +191,12 @@ class RedisStore(Store):
         """The replies to commands that read: at first `size` in one round trip, more of small values."""
         replies: list[Any] = []
         least = size
-        while len(replies) < len(commands):
+        while True:
             some = self._client.execute(call, commands[len(replies) : len(replies) + size])
             replies += some
             if len(replies) == len(commands):
-                break
+                return replies
             size = min(GROWTH * size, max(least, READ_CHUNK_BYTES * len(some) // (_bytes_of(some) or 1)))
-        return replies
 
     def _in_chunks(self, call: str, commands: Sequence[Command], size: int = ROOTS_CHUNK) -> list[Any]:
         """The replies to commands, of which `size` are sent in one round trip."""
