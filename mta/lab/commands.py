@@ -15,7 +15,7 @@ from mta.cli.errors import need
 from mta.cli.options import count, size
 from mta.lab.experiments.command import add as add_experiments
 
-SECTIONS = ("slide", "push", "calls", "policies", "eviction", "memory")
+SECTIONS = ("slide", "frames", "push", "calls", "policies", "eviction", "memory")
 STREAM_SECTIONS = ("depth", "width", "known", "hot")
 
 

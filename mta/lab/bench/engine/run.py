@@ -9,11 +9,12 @@ from typing import Any
 
 from rich.console import Console
 
-from mta.lab.bench.engine import calls, eviction, memory, policies, push, slide
+from mta.lab.bench.engine import calls, eviction, frames, memory, policies, push, slide
 from mta.lab.harness import Measure, run_benchmark
 
 SECTIONS: dict[str, Measure] = {
     "slide": slide.measure,
+    "frames": frames.measure,
     "push": push.measure,
     "calls": calls.measure,
     "policies": policies.measure,
