@@ -31,6 +31,8 @@ def batch_columns(monoid: ColumnarMonoid, values: Value) -> Columns:
         columns = _named_columns(monoid, values)
     elif monoid.fields or (monoid.arity > 1 and not isinstance(values, tuple)):
         return row_columns(monoid, row_by_row(monoid.row, batch_rows(monoid, values)))
+    elif monoid.reads_nothing and _is_table(values):
+        return (np.zeros(_rows_of(monoid, values), np.int64),)
     elif monoid.arity > 1:
         columns = values
         if len(values) != monoid.arity:
@@ -46,6 +48,15 @@ def batch_columns(monoid: ColumnarMonoid, values: Value) -> Columns:
     if not any(array.ndim != 1 for array in arrays):
         _refuse_unequal({str(i): len(array) for i, array in enumerate(arrays)})
     return arrays
+
+
+def _rows_of(monoid: Monoid, table: Value) -> int:
+    """How many rows a table has, whose columns may hold anything."""
+    lengths = {str(name): len(table[name]) for name in _names(table)}
+    if not lengths:
+        raise TypeError(f"a batch for {monoid!r} has rows, and a table without columns has none: {table!r}")
+    _refuse_unequal(lengths)
+    return next(iter(lengths.values()))
 
 
 def batch_rows(monoid: Monoid, values: Value) -> list[Value]:

@@ -163,6 +163,9 @@ class ColumnarMonoid(Monoid):
     #: columns of a state
     width: int = 1
 
+    #: whether all elements are alike to the monoid, as to `Fields` that only count
+    reads_nothing: bool = False
+
     @property
     def state_bytes(self) -> int:
         """About how many bytes a state takes: windows of large states have shorter pages by default."""

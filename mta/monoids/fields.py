@@ -165,7 +165,7 @@ class ColumnFields(Fields, ColumnarMonoid):
     def __init__(self, /, **fields: Monoid | Over) -> None:
         Fields.__init__(self, **fields)
         self.arity = len(self.fields) or self._plain_arity()
-        self._counts_only = all(isinstance(monoid, Count) for monoid in self.monoids.values())
+        self.reads_nothing = all(isinstance(monoid, Count) for monoid in self.monoids.values())
         self.width = sum(monoid.width for monoid in self.monoids.values())
         stop = 0
         parts = []
@@ -188,7 +188,7 @@ class ColumnFields(Fields, ColumnarMonoid):
     row, lift = ColumnarMonoid.row, ColumnarMonoid.lift
 
     def check_row(self, row: Row) -> Row:
-        if self._counts_only:
+        if self.reads_nothing:
             return 1
         inputs = self._split(row)
         for check, read, indices in self._checks:
@@ -205,7 +205,7 @@ class ColumnFields(Fields, ColumnarMonoid):
         return {name: lift(read(inputs)) for name, lift, read in self._lifts}
 
     def check_columns(self, inputs: Columns) -> Columns:
-        if self._counts_only:
+        if self.reads_nothing:
             return Count().check_columns(inputs)
         columns = list(inputs)
         for _, monoid, _, indices in self._parts:

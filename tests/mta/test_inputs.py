@@ -226,3 +226,15 @@ def test_what_are_no_times(kind: Any, times: Any) -> None:
 def test_an_index_of_dates_is_not_taken_for_times(kind: Any) -> None:
     with pytest.raises(TypeError, match=r"the policy of this window asks for times: give one with each"):
         kind(monoids.Sum(), TimeWindow(5)).slide(COLUMNS["pandas by dates"](NUMBERS))
+
+
+def test_fields_that_count_rows_take_any_table() -> None:
+    window = AmortizedMTA(monoids.Fields(n=monoids.Count()), CountWindow(3))
+    table = {"a": ["x", None], "b": [1.0, float("nan")]}
+    assert window.slide(table)["n"].tolist() == [1, 2]
+    window.extend(pd.DataFrame(table))
+    assert window.query() == {"n": 3}
+    with pytest.raises(ValueError, match=r"one length.*'a': 2, 'b': 1"):
+        window.extend({"a": [1, 2], "b": [1]})
+    with pytest.raises(TypeError, match="table without columns"):
+        window.extend({})
