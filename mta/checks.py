@@ -282,19 +282,24 @@ class Clock:
         self._fix(kind)
         return number
 
-    def asked_all(self, times: Any, count: int) -> Array:
-        """The times of questions, which do not go backwards, as a column.
+    def asked_all(self, times: Any, count: int) -> tuple[Array, TimeKind | None]:
+        """The times of questions, which do not go backwards, as a column, and their kind, which stays open.
 
         Raises TypeError or ValueError, and OutOfOrderError for times that go backwards.
         """
-        rows = len(times) if hasattr(times, "__len__") else 0
-        column, kind = check_times(times, rows)
-        if rows:
-            self._check_question(as_people_have_it(column[:1].tolist()[0], kind), kind, count)
+        if not hasattr(times, "__len__") or getattr(times, "ndim", 1) == 0:
+            raise TypeError(f"at= takes moments, as a sequence or an array, got {times!r}")
+        column, kind = check_times(times, len(times))
+        if not len(column):
+            return column, None
+        self._check_question(as_people_have_it(column[:1].tolist()[0], kind), kind, count)
         check_order(column, kind, "ask for moments in their order")
-        if rows:
-            self._fix(kind)
-        return column
+        return column, kind
+
+    def check_asked(self, moments: Array, kind: TimeKind | None) -> None:
+        """Raises TypeError if moments that were asked for are not of the kind of a batch that came after."""
+        if kind is not None and self.kind is not None and kind is not self.kind:
+            raise TypeError(other_kind(self.kind, as_people_have_it(moments[:1].tolist()[0], kind)))
 
     def asked_range(self, t0: Any, t1: Any, count: int) -> tuple[Time, Time]:
         """The same for a range, which does not go backwards."""

@@ -247,7 +247,7 @@ class Reader(TakesTurns):
     def _between(self, t0: Any, t1: Any, at: At) -> Any:
         log = at.log
         first, last = at.clock.asked_range(t0, t1, at.version.tail)
-        start = log.first_position(at.windows.first, first, "left")
+        start = log.first_position(at.windows.first_of_range, first, "left")
         stop = log.first_position(start, last, "right")
         return self.monoid.lower(log.fold(start, stop) if start < stop else self.monoid.identity)
 

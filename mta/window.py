@@ -221,7 +221,8 @@ class MonoidTreeAggregator(TakesTurns, ABC):
 
         Raises ValueError if t0 > t1.
         """
-        log, first = self._log, self._view.head if self._framed is None else self._framed.first
+        log, framed = self._log, self._framed
+        first = self._view.head if framed is None else framed.first_of_range
         t0, t1 = self._admission.clock.asked_range(t0, t1, log.tail)
         start = log.first_position(first, t0, "left")
         stop = log.first_position(start, t1, "right")
@@ -351,8 +352,11 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         """
         view, layout = self._view, self._log.layout
         if at is not None:
-            frames, moments = self._frames, self._admission.clock.asked_all(at, self._log.tail)
-            return frames.slide_at(self._admission.batch(values, times), moments)
+            frames, clock = self._frames, self._admission.clock
+            moments, kind = clock.asked_all(at, self._log.tail)
+            batch = self._admission.batch(values, times)
+            clock.check_asked(moments, kind)
+            return frames.slide_at(batch, moments)
         batch = self._admission.batch(values, times)
         if not len(batch):
             return layout.lower(layout.lift(batch.elements))

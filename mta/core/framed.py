@@ -19,13 +19,14 @@ from mta.core.enforcement import first_kept
 from mta.core.log import BEFORE_ALL, Log, Piece
 from mta.core.parts import part_of
 from mta.core.spans import BLOCK, Spans, SpanWalk, positions, span_at, spans_at
-from mta.core.states import NOTHING
+from mta.core.states import NOTHING, as_results, result_column
 from mta.core.view import Added, Batch, Change, Front, Sums, View, commit_all, finish
 from mta.frames.limits import Limits
 from mta.frames.policies import Policy
 from mta.kinds import UNKNOWN, Array, Result, Results, Row, State, Time
 from mta.monoids.base import Monoid, column_of, joined
 from mta.monoids.fields import Fields
+from mta.owned import own
 from mta.times.cuts import cut
 
 
@@ -114,7 +115,7 @@ class Keeper:
     def __init__(self, log: Log, keep: Time) -> None:
         self._log, self.keep = log, keep
         self.head = 0
-        #: the page of the oldest head of all windows when the keeper moved last
+        #: the page of the oldest head of all windows when this was last looked at
         self.page = 0
         log.views.append(ref(self))
 
@@ -233,7 +234,7 @@ class FramedLog:
         tail, changes = self.log.tail, []
         for frame, view in self._frames:
             if not frame.lags:
-                changes.append(self._moved(view, view.head, tail + 1, view.layout.narrow(state), time)[0])
+                changes.append(self._moved(view, view.head, tail + 1, view.layout.narrow(state), time))
         self._append(changes, row, time)
 
     def push(self, _: Any, row: Row, state: State, time: Time) -> Result:
@@ -245,10 +246,11 @@ class FramedLog:
             # the coming element is in a window that may end with that element
             head, end = span_at(view, frame.limits, time, tail + 1)
             if end > tail:
-                change, total = self._moved(view, head, end, view.layout.narrow(state), time)
+                change, total = self._moved_and_total(view, head, end, view.layout.narrow(state), time)
             else:
                 entering = log.fold_few(max(view.end, head), end, view.layout)
-                change, total = self._moved(view, head, end, entering, self._time_at(log, view, head, end))
+                oldest = self._time_at(log, view, head, end)
+                change, total = self._moved_and_total(view, head, end, entering, oldest)
             changes.append(change)
             results.append(self._lowered(frame, view, total, end - head))
         result = self._result(results)
@@ -263,31 +265,41 @@ class FramedLog:
         return None
 
     @staticmethod
-    def _moved(view: View, head: int, end: int, entering: State, oldest: Any) -> tuple[Change, State]:
-        """What becomes of a window that moves to [head, end), and its total, or NOTHING.
+    def _moved(view: View, head: int, end: int, entering: State, oldest: Any) -> Change:
+        """What becomes of a window that moves to [head, end).
 
         `entering` is the aggregate of the elements that come in, and `oldest` the time at the head if the
         window begins behind the end that it had.
         """
         if head < view.end:
             front = view.front(head)
-            sums, total = view.sums_and_total(front, entering)
-            return Change(view, front, sums, end), total
+            return Change(view, front, view.cheap_sums(front, entering), end)
         front = view.nothing_from(head)
         if head == end:
-            return Change(view, front, Sums(NOTHING, UNKNOWN), end), NOTHING
+            return Change(view, front, Sums(NOTHING, UNKNOWN), end)
         known = UNKNOWN if view.layout.monoid.grows else entering
-        return Change(view, front._replace(oldest=oldest), Sums(entering, known), end), entering
+        return Change(view, front._replace(oldest=oldest), Sums(entering, known), end)
+
+    def _moved_and_total(
+        self, view: View, head: int, end: int, entering: State, oldest: Any
+    ) -> tuple[Change, State]:
+        """The same with the window's total, or NOTHING."""
+        if head < view.end:
+            front = view.front(head)
+            sums, total = view.sums_and_total(front, entering)
+            return Change(view, front, sums, end), total
+        return self._moved(view, head, end, entering, oldest), entering if head < end else NOTHING
 
     def _append(self, changes: list[Change], row: Row, time: Time) -> None:
         log, tail = self.log, self.log.tail
+        changes += self._kept(log, time, changes)
         with log.taking_back():
             if (tail + 1) & log.mask:
                 added = Added(log.tails, (time,), (row,), tail + 1, time)
             else:
                 added = Added(log.appended(time, row), (), (), tail + 1, time)
             commit_all(log, added, changes)
-        self._keep()
+        self._read_ahead()
 
     # -- batches ----------------------------------------------------------------------------------------
 
@@ -306,11 +318,11 @@ class FramedLog:
                 spans = spans_at(after, frame.limits, view.head, last, np.array([after.tail]))
                 head, end = int(spans.heads[0]), int(spans.ends[0])
                 entering = after.fold(max(view.end, head), end, view.layout)
-                changes.append(
-                    self._moved(view, head, end, entering, self._time_at(after, view, head, end))[0]
-                )
+                oldest = self._time_at(after, view, head, end)
+                changes.append(self._moved(view, head, end, entering, oldest))
+            changes += self._kept(after, after.youngest, changes)
             commit_all(log, added, changes)
-        self._keep()
+        self._read_ahead()
         return results
 
     def slide(self, batch: Batch) -> Results:
@@ -340,8 +352,9 @@ class FramedLog:
                     results.append(found)
             result = self._result(results)
             changes = [Change(view, *front) for (_, view), front in zip(self._frames, fronts, strict=True)]
+            changes += self._kept(after, after.youngest, changes)
             commit_all(log, added, changes)
-        self._keep()
+        self._read_ahead()
         return result
 
     def slide_at(self, batch: Batch, moments: Array) -> Results:
@@ -402,8 +415,10 @@ class FramedLog:
         layout, held = view.layout, counts > 0
         nothing = layout.monoid.lower(layout.monoid.identity)
         lowered = layout.lower_all(answers) if answers else None
-        if not isinstance(nothing if lowered is None else lowered, dict):
-            return _withheld(_scattered(lowered, held, nothing), counts < max(frame.least.values()))
+        if not isinstance(layout.monoid, Fields):
+            column = None if lowered is None else result_column(lowered)
+            short = counts < max(frame.least.values())
+            return as_results(_withheld(_scattered(column, held, nothing), short))
         results = {}
         for name, empty in nothing.items():
             column = _scattered(None if lowered is None else lowered[name], held, empty)
@@ -415,15 +430,15 @@ class FramedLog:
     def at(self, moment: Time) -> Result:
         """The results as of a moment; changes nothing."""
         finish(self.log)
-        log, moments, results = self.log, column_of([moment]), []
+        log, moments, first, results = self.log, column_of([moment]), self.first, []
         for frame, view in self._frames:
-            self._check_there(log, frame, moment)
-            spans = spans_at(log, frame.limits, self.first, moments)
+            self._check_there(log, frame, moment, first)
+            spans = spans_at(log, frame.limits, first, moments)
             head, end = int(spans.heads[0]), int(spans.ends[0])
             if (head, end) == (view.head, view.end):
                 total = view.total() if head < end else NOTHING
             else:
-                total = log.fold(head, end, view.layout)
+                total = log.fold_fast(head, end, view.layout)
             results.append(self._lowered(frame, view, total, end - head))
         return self._result(results)
 
@@ -436,21 +451,21 @@ class FramedLog:
         )
 
     def _results_at(self, log: Log, moments: Array) -> Results:
-        results = []
+        first, results = self.first, []
         for frame, view in self._frames:
             if len(moments):
-                self._check_there(log, frame, moments[:1].tolist()[0])
+                self._check_there(log, frame, moments[:1].tolist()[0], first)
             walk = SpanWalk(log, view.layout)
             results.append(
-                self._walk(walk, log, frame, view, self.first, moments)[0]
+                self._walk(walk, log, frame, view, first, moments)[0]
                 if len(moments)
                 else view.layout.lower(view.layout.gather([]))
             )
         return self._result(results)
 
-    def _check_there(self, log: Log, frame: Frame, moment: Time) -> None:
+    def _check_there(self, log: Log, frame: Frame, moment: Time, first: int) -> None:
         """Raises ValueError for a moment in the past whose window may have had elements that are gone."""
-        youngest, first = self.log.youngest, self.first
+        youngest = self.log.youngest
         if moment >= youngest or not first or youngest == BEFORE_ALL:
             return
         keep = None if self.keeper is None else self.keeper.keep
@@ -461,7 +476,10 @@ class FramedLog:
             cuts = [positions(log, first, cuts, side)[0] for cuts, side in limits.cut_columns(moments)]
             if max(cuts) > first:
                 return
-        if limits.count is not None and positions(log, first, moments, "right")[0] - limits.count >= first:
+        if (
+            limits.count is not None
+            and int(positions(log, first, moments, "right")[0]) - limits.count >= first
+        ):
             return
         oldest = self.oldest
         there = "" if oldest is None else f", and the windows have those from {self._shown(oldest)!r} on"
@@ -481,11 +499,9 @@ class FramedLog:
 
     def evict_until(self, time: Time) -> int:
         """Evicts all elements with times up to this one; returns how many there were in the windows."""
-        held = self._held()
-        if not held:
-            return 0
-        head, count = min(view.head for view in held), len(self)
+        held, count = self._held(), len(self)
         position = self.log.first_position(self.first, time, "right")
+        head = min((view.head for view in held), default=position)
         self._evict_before(position)
         return min(max(0, position - head), count)
 
@@ -493,7 +509,7 @@ class FramedLog:
         changes = []
         for _, view in self._frames:
             head, end = max(view.head, position), max(view.end, position)
-            changes.append(self._moved(view, head, end, NOTHING, None)[0])
+            changes.append(self._moved(view, head, end, NOTHING, None))
         if self.keeper is not None:
             front = changes[0].front._replace(head=max(self.keeper.head, position))
             changes.append(Change(self.keeper, front, Sums(NOTHING, UNKNOWN), self.log.tail))
@@ -510,36 +526,57 @@ class FramedLog:
             spans = spans_at(log, frame.limits, view.head, column_of([log.youngest]), np.array([log.tail]))
             head, end = max(view.head, int(spans.heads[0])), max(view.end, int(spans.ends[0]))
             entering = log.fold(max(view.end, head), end, view.layout)
-            changes.append(self._moved(view, head, end, entering, self._time_at(log, view, head, end))[0])
+            changes.append(self._moved(view, head, end, entering, self._time_at(log, view, head, end)))
         self._commit(changes)
         return min(view.head for _, view in self._frames) - before
 
     def _commit(self, changes: list[Change]) -> None:
         log = self.log
         commit_all(log, Added(log.tails, (), (), log.tail, log.youngest), changes)
-        self._keep()
+        self._read_ahead()
 
-    def _keep(self) -> None:
-        """Gives up elements that nobody may ask for any more, where a window has come to another page.
+    def _kept(self, log: Log, youngest: Time, changes: Sequence[Change]) -> list[Change]:
+        """What becomes of the keeper, where some changes bring a window to another page.
 
-        Has pages read ahead of the ends that are behind the tail.
+        It gives up elements that nobody may ask for any more. `log` has the elements after the changes, of
+        which the last one may be missing, and `youngest` is its time.
         """
-        keeper, log = self.keeper, self.log
+        keeper = self.keeper
+        if keeper is None:
+            return []
+        heads = {id(view): view.head for _, view in self._frames}
+        heads.update({id(change.view): change.front.head for change in changes})
+        page = min(heads.values()) >> log.shift
+        if page == keeper.page:
+            return []
+        keeper.page = page  # if the call fails, the keeper moves at the next page
+        front = self._frames[0][1].nothing_from(self._promised(log, youngest))
+        return [Change(keeper, front, Sums(NOTHING, UNKNOWN), log.tail)]
+
+    def _promised(self, log: Log, youngest: Time) -> int:
+        """The first position that the keeper promises to keep, if this is the youngest time."""
+        assert self.keeper is not None
+        first, since = self.keeper.head, column_of([cut(youngest, self.keeper.keep, "left")])
+        return min(int(spans_at(log, frame.limits, first, since).heads[0]) for frame, _ in self._frames)
+
+    @property
+    def first_of_range(self) -> int:
+        """The first position of a range in time: of the oldest window, or as far as `keep` reaches."""
+        if self.keeper is None or not self.log.tail:
+            return self.first
+        heads = [view.head for _, view in self._frames]
+        return min([self._promised(self.log, self.log.youngest), *heads])
+
+    def _read_ahead(self) -> None:
+        """Has pages read ahead of the ends that are behind the tail."""
         for view, follower in self._of_ends.items():
-            follower.head_at(view.end >> log.shift)
-        page = min(view.head for _, view in self._frames) >> log.shift
-        if keeper is None or page == keeper.page or not log.tail:
-            return
-        since = column_of([cut(log.youngest, keeper.keep, "left")])
-        head = min(int(spans_at(log, frame.limits, keeper.head, since).heads[0]) for frame, _ in self._frames)
-        keeper.head, keeper.page = head, page
-        log.drop_behind_views()
+            follower.head_at(view.end >> self.log.shift)
 
 
 def _scattered(results: Array | None, held: Array, empty: Result) -> Array:
     """The results of the windows that hold elements, and among these the result of an empty one."""
     if results is None:
-        return column_of([empty] * len(held))
+        return column_of([own(empty) for _ in held])
     if held.all():
         return results
     if type(empty) is (int if results.dtype.kind == "i" else float if results.dtype.kind == "f" else None):
@@ -547,7 +584,7 @@ def _scattered(results: Array | None, held: Array, empty: Result) -> Array:
         column[held] = results
         return column
     column = np.empty(len(held), object)
-    column[:] = [empty] * len(held)
+    column[:] = [own(empty) for _ in held]
     column[held] = _objects(results)
     return column
 

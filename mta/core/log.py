@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 from weakref import ref
 
 from mta.core.page import Page, PageSource, Pyramid
-from mta.core.states import NOTHING, Layout, Run
+from mta.core.states import NOTHING, ColumnLayout, Layout, Run
 from mta.core.tail import Tail
 from mta.kinds import Row, State, Time
 from mta.monoids.base import Array, column_of, joined
@@ -292,6 +292,11 @@ class Log:
         if start + 1 == stop and (row := self.tails[0].single(start)) is not NOTHING:
             return layout.narrow(self.layout.monoid.lift_row(row))
         return self.fold(start, stop, layout)
+
+    def fold_fast(self, start: int, stop: int, layout: Layout) -> Any:
+        """`fold` for columns, which take few calls, and `fold_nodes` for objects, where combines cost."""
+        fold = self.fold if isinstance(layout, ColumnLayout) else self.fold_nodes
+        return fold(start, stop, layout)
 
     def fold_nodes(self, start: int, stop: int, layout: Layout | None = None) -> Any:
         """The aggregate of positions start to stop, or NOTHING, over O(log2 n) nodes of the binary trees."""

@@ -72,7 +72,7 @@ class LogarithmicView(View):
         if front.head == self.end:
             return Sums(UNKNOWN, state)
         known = front.head == self.head and self.known_total is not UNKNOWN
-        return Sums(UNKNOWN, self.combine(self.known_total, state) if known else UNKNOWN)
+        return Sums(UNKNOWN, self.layout.join(self.known_total, state) if known else UNKNOWN)
 
     def sums_and_total(self, front: Front, state: State) -> tuple[Sums, Any]:
         total = self.layout.join(self._total_from(front.head), state)

@@ -31,6 +31,11 @@ BLOCK = 1 << 14
 NEAR = 1 << 14
 
 
+#: Windows are folded one by one if there are this many elements for each: reading these elements would take
+#: longer.
+APART = 512
+
+
 class Spans(NamedTuple):
     """The windows of some moments: positions [head, end), with head = end where a window is empty."""
 
@@ -169,8 +174,9 @@ class SpanWalk:
         layout, first = self._layout, int(heads[row])
         stop = row + int(ends[row:].searchsorted(first + NEAR, "right"))
         self._stack = None
-        if stop - row <= 2:
-            folds = [self._log.fold(int(heads[each]), int(ends[each]), layout) for each in range(row, stop)]
+        if (stop - row) * APART <= int(ends[stop - 1]) - first:
+            fold = self._log.fold_fast
+            folds = [fold(int(heads[each]), int(ends[each]), layout) for each in range(row, stop)]
             self._answer(layout.gather(folds), heads[row:stop])
             return stop
         states = self._states(first, int(ends[stop - 1]))

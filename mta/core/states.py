@@ -381,10 +381,28 @@ def result_array(results: Sequence[Any]) -> Any:
     return column_of(results)
 
 
+def result_column(results: Any) -> Array:
+    """Results of single rows as one array, of mappings if the results are these."""
+    if not isinstance(results, dict):
+        return results  # type: ignore[no-any-return]
+    rows = zip(*(column.tolist() for column in results.values()), strict=True)
+    return column_of([dict(zip(results, row, strict=True)) for row in rows])
+
+
+def as_results(column: Array) -> Any:
+    """A column of results as `result_array` gives them."""
+    if column.dtype == object and len(column) and isinstance(column[0], dict):
+        return result_array(column.tolist())
+    return column
+
+
 def join_results(parts: list[Any]) -> Any:
     """Results of consecutive rows as one array, or one mapping of arrays."""
     if len(parts) == 1:
         return parts[0]
+    names = {tuple(part) if isinstance(part, dict) else None for part in parts}
+    if len(names) > 1:  # of a monoid of its own, whose results are mappings of one kind or another
+        return result_array([row for part in parts for row in result_column(part).tolist()])
     if isinstance(parts[0], dict):
         return {key: joined([part[key] for part in parts]) for key in parts[0]}
     return joined(parts)

@@ -137,6 +137,12 @@ class TimeWindow(Policy):
                 "d and delay of a TimeWindow both have a unit, or are both numbers in the unit of the "
                 f"window's times, got {d!r} and {delay!r}"
             )
+        try:
+            duration.amount + lag.amount
+        except OverflowError:
+            raise ValueError(
+                f"TimeWindow is too long for a delay that is no whole number, got {d!r}"
+            ) from None
         self._duration, self._lag = duration, lag
         #: the durations in microseconds, or as numbers in the unit of the window's times
         self.d: float = duration.amount

@@ -322,8 +322,7 @@ class Frames(RuleBasedStateMachine):
     @rule(age=st.integers(0, 60))
     def evict_until(self, age: int) -> None:
         time = self.youngest - age
-        held = [each for each in self.held if each]
-        if held:
+        if self.elements:
             self.evict_before(sum(each.time <= time for each in self.elements))
         counts = {window.evict_until(time) for window in self.windows.values()}
         assert len(counts) == 1
