@@ -48,7 +48,7 @@ def test_a_window_is_queried_while_it_is_written(url: str) -> None:
         assert json.loads(mta("query", url, "card 7", "--json")) == {
             "window": "card 7", "version": 1, "offset": "x", "result": {"n": 6, "mean": 82.5},
         }  # fmt: skip
-        assert "as of 100 may need elements that have left" in mta(
+        assert "as of 100 may have had elements that are gone" in mta(
             "query", url, "card 7", "--at", "100", code=2
         )
         assert "no version 3" in mta("query", url, "card 7", "--version", "3", code=2)

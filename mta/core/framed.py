@@ -110,11 +110,17 @@ def view_of(log: Log, frame: Frame, kind: Callable[[Monoid], type[View]]) -> Vie
 
 
 class Keeper:
-    """Keeps elements for questions about the past: a view without an aggregate, from `head` to the tail."""
+    """Keeps elements for questions about the past: a view without an aggregate, from `head` to the tail.
+
+    Elements that a user has evicted are gone, however long they were to be kept. As long as the head is where
+    a user's eviction left it, the keeper is saved as a view that ends at its head.
+    """
 
     def __init__(self, log: Log, keep: Time) -> None:
         self._log, self.keep = log, keep
         self.head = 0
+        #: whether the head is where a user's eviction left it
+        self.evicted = False
         #: the page of the oldest head of all windows when this was last looked at
         self.page = 0
         log.views.append(ref(self))
@@ -126,14 +132,14 @@ class Keeper:
 
     @property
     def end(self) -> int:
-        return self._log.tail
+        return self.head if self.evicted else self._log.tail
 
     def __len__(self) -> int:
-        return self._log.tail - self.head
+        return self.end - self.head
 
-    def apply(self, front: Front, _sums: Sums, _end: int) -> None:
-        """Gives up the elements before a front; a part of a commit."""
-        self.head = front.head
+    def apply(self, front: Front, _sums: Sums, end: int) -> None:
+        """Gives up the elements before a front; a part of a commit. Ends there after a user's eviction."""
+        self.head, self.evicted = front.head, front.head == end
 
     @property
     def follower(self) -> Keeper:
@@ -143,8 +149,8 @@ class Keeper:
     def head_at(self, page: int) -> None:
         pass
 
-    def resume(self, head: int, _end: int, _oldest: Any) -> None:
-        self.head = head
+    def resume(self, head: int, end: int, _oldest: Any) -> None:
+        self.head, self.evicted = head, 0 < head == end
 
 
 class FramedLog:
@@ -468,8 +474,8 @@ class FramedLog:
         youngest = self.log.youngest
         if moment >= youngest or not first or youngest == BEFORE_ALL:
             return
-        keep = None if self.keeper is None else self.keeper.keep
-        if keep is not None and moment >= cut(youngest, keep, "left"):
+        keeper = self.keeper
+        if keeper is not None and not keeper.evicted and moment >= cut(youngest, keeper.keep, "left"):
             return
         limits, moments = frame.limits, column_of([moment])
         if limits.spans():
@@ -510,9 +516,9 @@ class FramedLog:
         for _, view in self._frames:
             head, end = max(view.head, position), max(view.end, position)
             changes.append(self._moved(view, head, end, NOTHING, None))
-        if self.keeper is not None:
-            front = changes[0].front._replace(head=max(self.keeper.head, position))
-            changes.append(Change(self.keeper, front, Sums(NOTHING, UNKNOWN), self.log.tail))
+        if self.keeper is not None and position > self.keeper.head:
+            front = changes[0].front._replace(head=position)
+            changes.append(Change(self.keeper, front, Sums(NOTHING, UNKNOWN), position))
         self._commit(changes)
 
     def enforce(self) -> int:
@@ -550,8 +556,11 @@ class FramedLog:
         if page == keeper.page:
             return []
         keeper.page = page  # if the call fails, the keeper moves at the next page
-        front = self._frames[0][1].nothing_from(self._promised(log, youngest))
-        return [Change(keeper, front, Sums(NOTHING, UNKNOWN), log.tail)]
+        head = self._promised(log, youngest)
+        if head == keeper.head:
+            return []
+        front = self._frames[0][1].nothing_from(head)
+        return [Change(keeper, front, Sums(NOTHING, UNKNOWN), head + 1)]
 
     def _promised(self, log: Log, youngest: Time) -> int:
         """The first position that the keeper promises to keep, if this is the youngest time."""

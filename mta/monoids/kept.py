@@ -115,6 +115,8 @@ class LastK(_Kept):
         return (np.minimum(older[0] + counts, self.k), *chosen)
 
     def prefix_columns(self, states: Columns) -> Columns:
+        if not len(states[0]):
+            return states
         elements, ends = self._end_to_end(states)
         columns = []
         for back in range(1, self.k + 1):

@@ -180,17 +180,19 @@ class Frames(RuleBasedStateMachine):
     def youngest(self) -> int:
         return self.elements[-1].time if self.elements else 0
 
-    def holds(self, window: Window | None, moment: int, tail: int) -> list[int]:
-        """The elements that a frame holds as of a moment, of the first `tail`."""
+    def holds(self, window: Window | None, moment: int, tail: int, first: int) -> list[int]:
+        """The elements that a frame holds as of a moment, of those from `first` to `tail`."""
         parts = () if window is None else window.parts
         return [
             index
-            for index in range(self.evicted, tail)
+            for index in range(first, tail)
             if all(part.holds(index, self.elements[index].time, tail, moment) for part in parts)
         ]
 
     def enforce(self) -> None:
-        self.held = [self.holds(window, self.youngest, len(self.elements)) for window, _ in self.fields]
+        self.held = [
+            self.holds(window, self.youngest, len(self.elements), self.evicted) for window, _ in self.fields
+        ]
 
     def results(self, held: list[list[int]]) -> dict[str, Any]:
         results = {}
@@ -199,12 +201,14 @@ class Frames(RuleBasedStateMachine):
             results[f"f{at}"] = None if few else function([self.elements[index] for index in indices])
         return results
 
-    def results_at(self, moment: int) -> dict[str, Any]:
+    def results_at(self, moment: int, youngest: int | None = None) -> dict[str, Any]:
+        """As of a moment in the past, elements that were evicted since were in the windows."""
         tail = sum(each.time <= moment for each in self.elements)
-        return self.results([self.holds(window, moment, tail) for window, _ in self.fields])
+        first = self.evicted if moment >= (self.youngest if youngest is None else youngest) else 0
+        return self.results([self.holds(window, moment, tail, first) for window, _ in self.fields])
 
     def promised(self, moment: int, youngest: int) -> bool:
-        return moment >= youngest - (self.keep or 0)
+        return moment >= youngest or (not self.evicted and moment >= youngest - (self.keep or 0))
 
     def coming(self, rows: list[tuple[int, int]]) -> list[Element]:
         elements, time = [], self.youngest
@@ -275,7 +279,7 @@ class Frames(RuleBasedStateMachine):
                 self.refused_or_right(lambda m, w=window: w.at(m), moments[0], label)
             moments = [moment for moment in moments if self.promised(moment, before)]
         self.elements += elements
-        expected = [self.results_at(moment) for moment in moments]
+        expected = [self.results_at(moment, before) for moment in moments]
         if elements:
             self.enforce()
         for label, window in self.windows.items():

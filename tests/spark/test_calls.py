@@ -321,7 +321,7 @@ def test_lengths_of_numpy(spark: SparkSession) -> None:
     for window in (np.timedelta64(2, "s"), np.timedelta64(2_000_000_000, "ns"), pd.Timedelta(seconds=2)):
         assert counted(df, order_by="ts", rows=None, window=window) == [1, 2, *[3] * 8]
     for window in (np.timedelta64(1, "M"), np.timedelta64(1, "ns"), np.timedelta64("NaT"), np.timedelta64(5)):
-        with pytest.raises(RollingError, match="window= has no fixed whole number of microseconds"):
+        with pytest.raises(RollingError, match="window= takes a duration"):
             counted(df, order_by="ts", rows=None, window=window)
 
 

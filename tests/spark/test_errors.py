@@ -182,7 +182,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "unknown option of the embedded store": (
         {"store": "rocksdb", "store_options": {"patence": 3}},
-        r"unknown option patence for rocksdb: \(known: create, direct, patience\)",
+        r"unknown option patence for rocksdb: \(known: create, direct, patience, read_only\)",
     ),
     "unknown option": ({"store": "redis://127.0.0.1:1", "store_options": {"tries": 1}}, r"tries"),
 }
