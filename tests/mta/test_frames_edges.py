@@ -198,7 +198,7 @@ def test_evicted_elements_are_gone_from_the_past_too(kind: Any, evict: Any) -> N
         with Reader.open(store, name, Sum(), T(10)) as reader:
             for each in (window, again, reader):
                 assert (each.query(), each.at(6), each.at(8)) == (12, 12, 12)
-                with pytest.raises(ValueError, match="as of 5 .*gone"):
+                with pytest.raises(ValueError, match=r"as of 5 .*gone"):
                     each.at(5)
         for time in range(8, 80):
             again.push(1, time)
