@@ -16,7 +16,8 @@ from functools import partial
 from typing import Any, NamedTuple, NoReturn, Self, TypeVar
 
 from mta.checks import Clock, check_parts, unit_of
-from mta.core.framed import Frame, FramedLog, frames_of, view_of
+from mta.core.frame import Frame, frames_of
+from mta.core.framed import FramedLog, view_of
 from mta.core.log import Log
 from mta.core.logarithmic_view import LogarithmicView
 from mta.core.states import Layout, layout_of

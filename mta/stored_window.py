@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from mta.core.framed import Keeper
+from mta.core.keeper import Keeper
 from mta.core.log import Log
 from mta.core.view import Batch, View, finish
 from mta.durability.attempts import AttemptHold

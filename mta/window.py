@@ -25,7 +25,8 @@ from mta.checks import (
 from mta.core.amortized_view import AmortizedView
 from mta.core.batch import slide, slide_in_parts
 from mta.core.enforcement import first_kept_after, first_kept_now, rule_of
-from mta.core.framed import Frame, FramedLog, frames_of, view_of
+from mta.core.frame import Frame, frames_of
+from mta.core.framed import FramedLog, view_of
 from mta.core.log import Log
 from mta.core.logarithmic_view import LogarithmicView
 from mta.core.states import NOTHING, layout_of

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 from mta.checks import MAX_TIME, Clock, check_evicted, check_time
-from mta.core.framed import check_one_window
+from mta.core.frame import check_one_window
 from mta.core.states import result_array
 from mta.errors import EmptyWindowError, OutOfOrderError
 from mta.frames.limits import Limits

@@ -7,99 +7,27 @@ same frame share a view, and the log keeps elements for the frame that reaches b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
-from weakref import ref
+from typing import Any
 
 import numpy as np
 
 from mta.core.batch import slide
 from mta.core.enforcement import first_kept
+from mta.core.filled import filled
+from mta.core.frame import Frame
+from mta.core.keeper import Keeper
 from mta.core.log import BEFORE_ALL, Log, Piece
 from mta.core.parts import part_of
 from mta.core.spans import BLOCK, Spans, SpanWalk, positions, span_at, spans_at
-from mta.core.states import NOTHING, as_results, result_column
+from mta.core.states import NOTHING
 from mta.core.view import Added, Batch, Change, Front, Sums, View, commit_all, finish
 from mta.frames.limits import Limits
-from mta.frames.policies import Policy
 from mta.kinds import UNKNOWN, Array, Result, Results, Row, State, Time
 from mta.monoids.base import Monoid, column_of, joined
 from mta.monoids.fields import Fields
-from mta.owned import own
 from mta.times.cuts import cut
-
-
-class Frame(NamedTuple):
-    """A frame, and the fields that have it."""
-
-    limits: Limits
-    #: the least number of elements that each field asks for; no name for a monoid without fields
-    least: Mapping[str | None, int]
-    #: whether the frame has limits on times
-    timed: bool
-    #: whether the window may end before the youngest element
-    lags: bool
-    #: whether the window ends with the youngest element, and has a result however few elements there are
-    plain: bool
-
-
-def frames_of(monoid: Monoid, policy: Policy | None) -> list[Frame]:
-    """The frames of a monoid's fields: their own, or else the policy. Raises ValueError for predicates."""
-    limits = Limits() if policy is None else policy.limits()
-    if isinstance(monoid, Fields) and monoid.frames:
-        found = list(_frames_of_fields(monoid, policy, limits).items())
-    else:
-        found = [(limits, {None: limits.min_count})]
-        if limits.predicates and (limits.lags() or limits.min_count):
-            raise ValueError(
-                f"the policy {policy!r} evicts by the aggregate of a window that ends with the youngest "
-                "element: it cannot be united with a frame that ends before, nor with min_count"
-            )
-    frames = []
-    for each, least in found:
-        timed = each.open_span is not None or each.closed_span is not None
-        lags = each.closed_lag is not None or each.open_lag is not None
-        frames.append(Frame(each, least, timed, lags, not lags and not any(least.values())))
-    return frames
-
-
-def _frames_of_fields(
-    fields: Fields, policy: Policy | None, limits: Limits
-) -> dict[Limits, dict[str | None, int]]:
-    """The different limits of some fields, each with its fields and the least counts that these ask for."""
-    own = fields.frames
-    if len(own) == len(fields.monoids) and policy is not None:
-        raise ValueError(
-            f"every field of {fields!r} has a frame of its own, so that no field is left for the policy "
-            f"{policy!r}: leave the policy out"
-        )
-    if limits.predicates:
-        raise ValueError(
-            f"the policy {policy!r} evicts by an aggregate of the whole window, and {fields!r} has several "
-            "windows: use frames of time and count, or a window of its own for the predicate"
-        )
-    found: dict[Limits, dict[str | None, int]] = {}
-    for name in fields.monoids:
-        each = own[name].limits() if name in own else limits
-        found.setdefault(replace(each, min_count=0), {})[name] = each.min_count
-    return found
-
-
-def check_one_window(taker: str, monoid: Monoid, policy: Policy | None = None) -> None:
-    """Raises ValueError for frames that `taker` does not have: it has one window, up to the last element."""
-    if isinstance(monoid, Fields) and monoid.frames:
-        raise ValueError(
-            f"{taker} has one window, and {sorted(monoid.frames)} of {monoid!r} have frames of their own: "
-            "use LogMTA or AmortizedMTA, or leave over() out and give a policy"
-        )
-    limits = Limits() if policy is None else policy.limits()
-    if limits.lags() or limits.min_count:
-        raise ValueError(
-            f"{taker} has a window that ends with the last element and has a result however short it is, "
-            f'got {policy!r}: use LogMTA or AmortizedMTA, or closed="right" or "both" without delay= and '
-            "min_count="
-        )
 
 
 def view_of(log: Log, frame: Frame, kind: Callable[[Monoid], type[View]]) -> View:
@@ -107,50 +35,6 @@ def view_of(log: Log, frame: Frame, kind: Callable[[Monoid], type[View]]) -> Vie
     names = [name for name in frame.least if name is not None]
     layout = part_of(log.layout, names) if names else log.layout
     return kind(layout.monoid)(log, layout=layout)
-
-
-class Keeper:
-    """Keeps elements for questions about the past: a view without an aggregate, from `head` to the tail.
-
-    Elements that a user has evicted are gone, however long they were to be kept. As long as the head is where
-    a user's eviction left it, the keeper is saved as a view that ends at its head.
-    """
-
-    def __init__(self, log: Log, keep: Time) -> None:
-        self._log, self.keep = log, keep
-        self.head = 0
-        #: whether the head is where a user's eviction left it
-        self.evicted = False
-        #: the page of the oldest head of all windows when this was last looked at
-        self.page = 0
-        log.views.append(ref(self))
-
-    @property
-    def oldest(self) -> Any:
-        """The time of the element at the head."""
-        return self._log.read([Piece(0, self.head, self.head + 1)])[0].times.tolist()[0]
-
-    @property
-    def end(self) -> int:
-        return self.head if self.evicted else self._log.tail
-
-    def __len__(self) -> int:
-        return self.end - self.head
-
-    def apply(self, front: Front, _sums: Sums, end: int) -> None:
-        """Gives up the elements before a front; a part of a commit. Ends there after a user's eviction."""
-        self.head, self.evicted = front.head, front.head == end
-
-    @property
-    def follower(self) -> Keeper:
-        """Nothing is read ahead."""
-        return self
-
-    def head_at(self, page: int) -> None:
-        pass
-
-    def resume(self, head: int, end: int, _oldest: Any) -> None:
-        self.head, self.evicted = head, 0 < head == end
 
 
 class FramedLog:
@@ -414,22 +298,7 @@ class FramedLog:
                 walk.go(spans)
             counts.append(spans.ends - spans.heads)
             start, end = int(spans.heads[-1]), int(spans.ends[-1])
-        return self._filled(frame, view, walk.answers, joined(counts)), start, end
-
-    def _filled(self, frame: Frame, view: View, answers: list[Any], counts: Array) -> Results:
-        """The results of windows, of which some are empty or have too few elements."""
-        layout, held = view.layout, counts > 0
-        nothing = layout.monoid.lower(layout.monoid.identity)
-        lowered = layout.lower_all(answers) if answers else None
-        if not isinstance(layout.monoid, Fields):
-            column = None if lowered is None else result_column(lowered)
-            short = counts < max(frame.least.values())
-            return as_results(_withheld(_scattered(column, held, nothing), short))
-        results = {}
-        for name, empty in nothing.items():
-            column = _scattered(None if lowered is None else lowered[name], held, empty)
-            results[name] = _withheld(column, counts < frame.least.get(name, frame.least.get(None, 0)))
-        return results
+        return filled(frame, view.layout, walk.answers, joined(counts)), start, end
 
     # -- as of moments ----------------------------------------------------------------------------------
 
@@ -580,34 +449,3 @@ class FramedLog:
         """Has pages read ahead of the ends that are behind the tail."""
         for view, follower in self._of_ends.items():
             follower.head_at(view.end >> self.log.shift)
-
-
-def _scattered(results: Array | None, held: Array, empty: Result) -> Array:
-    """The results of the windows that hold elements, and among these the result of an empty one."""
-    if results is None:
-        return column_of([own(empty) for _ in held])
-    if held.all():
-        return results
-    if type(empty) is (int if results.dtype.kind == "i" else float if results.dtype.kind == "f" else None):
-        column = np.full(len(held), empty, results.dtype)
-        column[held] = results
-        return column
-    column = np.empty(len(held), object)
-    column[:] = [own(empty) for _ in held]
-    column[held] = _objects(results)
-    return column
-
-
-def _withheld(results: Array, short: Array) -> Array:
-    """The results, with None for windows that are too short."""
-    if not short.any():
-        return results
-    column = _objects(results)
-    column[short] = None
-    return column
-
-
-def _objects(results: Array) -> Array:
-    column = np.empty(len(results), object)
-    column[:] = results.tolist()
-    return column

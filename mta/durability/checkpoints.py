@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from mta.core.framed import Frame
+from mta.core.frame import Frame
 from mta.core.states import Layout
 from mta.core.tail import Tail
 from mta.durability.manifest import MOST_PARTS, Part, Root, SavedTail, SavedView, Version

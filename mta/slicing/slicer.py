@@ -12,7 +12,7 @@ from uuid import uuid4
 import numpy as np
 
 from mta.checks import MAX_TIME, Clock, check_kept, check_parts
-from mta.core.framed import check_one_window
+from mta.core.frame import check_one_window
 from mta.core.states import layout_of
 from mta.encoding.packing import check_text, pack, pack_entries
 from mta.encoding.untrusted import Malformed, printable

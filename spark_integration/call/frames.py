@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pyspark.sql import types as sql
 
-from mta.core.framed import check_one_window
+from mta.core.frame import check_one_window
 from mta.monoids import Count
 from mta.policies import CountWindow, Policy, TimeWindow, Union
 from mta.times.durations import real_duration

@@ -12,7 +12,7 @@ from pyspark import cloudpickle
 from pyspark.sql import types as sql
 
 from mta import AmortizedMTA
-from mta.core.framed import check_one_window
+from mta.core.frame import check_one_window
 from mta.monoids.base import Monoid
 from spark_integration.aggregates.catalogue import traits_of
 from spark_integration.aggregates.parts import Aggregate, Part, aggregate_of

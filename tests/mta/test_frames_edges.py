@@ -204,3 +204,11 @@ def test_evicted_elements_are_gone_from_the_past_too(kind: Any, evict: Any) -> N
             again.push(1, time)
         assert again.at(60) == 10
         again.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_lists_of_one_length_beside_empty_windows(kind: Any) -> None:
+    window = kind(monoids.Collect(), T(2, closed="left"))
+    assert window.slide([1, 2, 3, 4, 5], [0, 5, 6, 7, 20]).tolist() == [[], [], [2], [2, 3], []]
+    asked = kind(monoids.Collect(), T(2, min_count=2)).slide([1, 2, 3], [0, 1, 5], at=[0, 1, 2, 9])
+    assert asked.tolist() == [None, [1, 2], None, None]
