@@ -130,8 +130,8 @@ def _of_library(times: Any) -> tuple[Array, TimeKind] | None:
     if isinstance(dtype, np.dtype):
         if dtype.kind not in "MO":
             return None
-        if isinstance(times, np.ma.MaskedArray) and dtype.kind == "M":
-            times = times.filled(np.datetime64("NaT"))
+        if isinstance(times, np.ma.MaskedArray):
+            _refuse_masked(times)
         return np.asarray(times), LOCAL
     if hasattr(dtype, "pyarrow_dtype"):  # a column of pandas that Arrow keeps
         times = getattr(times, "array", times).__arrow_array__()
@@ -143,6 +143,13 @@ def _of_library(times: Any) -> tuple[Array, TimeKind] | None:
     if str(getattr(times, "type", "")).startswith(("timestamp[", "date")):  # Arrow
         return np.asarray(times), LOCAL if getattr(times.type, "tz", None) is None else INSTANTS
     return None
+
+
+def _refuse_masked(times: Any) -> None:
+    masked = np.flatnonzero(np.ma.getmaskarray(times))
+    if times.ndim == 1 and len(masked):
+        row = int(masked[0])
+        raise ValueError(f"row {row}: {_missing(times[row])}")
 
 
 def _of_list(times: Sequence[Any]) -> tuple[Array, TimeKind]:

@@ -307,6 +307,19 @@ def test_errors_show_times_as_they_are(kind: Any) -> None:
         window.push(1)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [object, "M8[us]"])
+@pytest.mark.parametrize("row", [0, 1, 2])
+def test_a_masked_time_is_missing(kind: Any, dtype: Any, row: int) -> None:
+    dates = np.array([NOW, NOW, NOW + timedelta(1)], dtype=dtype)
+    window = kind(monoids.Sum(), TimeWindow("1 day"))
+    for call in (window.slide, window.extend):
+        with pytest.raises(ValueError, match=f"row {row}: a time is missing, got "):
+            call([1, 2, 3], np.ma.masked_array(dates, np.arange(3) == row))
+    assert len(window) == 0
+    assert list(window.slide([1, 2, 3], np.ma.masked_array(dates, [False] * 3))) == [1, 3, 3]
+
+
 # -- policies ---------------------------------------------------------------------------------------------
 
 
