@@ -206,3 +206,23 @@ def test_bytes_that_no_filter_packed(monoid):
             monoid.unpack(packed)
     with pytest.raises(ValueError, match=r"has states of \d+ bits, got one of 8000"):
         monoid.unpack(b"\xff" * 1000)
+
+
+@pytest.mark.parametrize(
+    ("make", "plain"),
+    [
+        (lambda: m.LastK(np.int64(3)), m.LastK(3)),
+        (lambda: m.TopK(np.uint8(3), "x"), m.TopK(3, "x")),
+        (lambda: m.Variance(ddof=np.int64(0)), m.Variance(ddof=0)),
+        (lambda: m.Covariance(ddof=np.int8(0)), m.Covariance(ddof=0)),
+        (lambda: m.CountMin(width=np.uint8(128), depth=np.uint8(3)), m.CountMin(width=128, depth=3)),
+        (lambda: m.BloomFilter(bits=np.uint8(64), hashes=np.int64(2)), m.BloomFilter(bits=64, hashes=2)),
+        (lambda: m.DistinctCount(lg_k=np.uint8(8)), m.DistinctCount(lg_k=8)),
+        (lambda: m.Quantiles(k=np.int64(100)), m.Quantiles(k=100)),
+        (lambda: m.HeavyHitters(top=np.int64(3)), m.HeavyHitters(top=3)),
+    ],
+)
+def test_options_may_be_whole_numbers_of_numpy(make, plain):
+    assert make().fingerprint() == plain.fingerprint()
+    element = {"x": 5} if plain.fields else (5, 5) if getattr(plain, "arity", 1) == 2 else 5
+    assert str(make().lower(make().lift(element))) == str(plain.lower(plain.lift(element)))
