@@ -137,6 +137,8 @@ def test_rows_of_batches_are_numbered():
         (lambda: m.ArgMax("a"), TypeError, r"ArgMax takes 2 field name\(s\) or none"),
         (lambda: m.LastK(0), ValueError, r"LastK\(k=...\) is a whole number from 1 to 1000, got 0"),
         (lambda: m.LastK("x"), ValueError, r"LastK\(k=...\) is a whole number from 1 to 1000, got 'x'"),
+        (m.LastK, TypeError, r"^LastK\.__init__\(\) missing 1 required positional argument: 'k'"),
+        (m.TopK, TypeError, r"^TopK\.__init__\(\) missing 1 required positional argument: 'k'"),
         (lambda: m.TopK(1001), ValueError, r"TopK\(k=...\) is a whole number from 1 to 1000, got 1001"),
         (lambda: m.TopK(3, "x", "y"), TypeError, r"TopK takes 1 field name\(s\) or none"),
         (lambda: m.Slope("x"), TypeError, r"Slope takes 2 field name\(s\) or none"),
