@@ -165,8 +165,9 @@ _ENCODED = {
 
 
 def _refuse_masked(times: Any) -> None:
+    """Raises ValueError for a masked entry in a column of dates."""
     masked = np.flatnonzero(np.ma.getmaskarray(times))
-    if times.ndim == 1 and len(masked):
+    if times.ndim == 1 and len(masked) and (times.dtype.kind == "M" or any(map(is_date, times.data))):
         row = int(masked[0])
         raise ValueError(f"row {row}: {_missing(times[row])}")
 
