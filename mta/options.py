@@ -23,11 +23,19 @@ def whole_number(value: Any, rule: str) -> int:
 
 
 def check_between(owner: str, name: str, value: object, least: int, most: int | None = None) -> int:
-    """An option of a constructor. Raises ValueError unless it is an int of Python from `least` to `most`."""
-    if not is_whole(value) or value < least or (most is not None and value > most):
-        limits = f"of at least {least}" if most is None else f"from {least} to {most}"
-        raise ValueError(f"{owner}({name}=...) is a whole number {limits}, got {value!r}")
-    return value
+    """An option of a constructor, as an int of Python.
+
+    Raises ValueError unless it is an int of any library from `least` to `most`.
+    """
+    limits = f"of at least {least}" if most is None else f"from {least} to {most}"
+    rule = f"{owner}({name}=...) is a whole number {limits}"
+    try:
+        whole = whole_number(value, rule)
+    except TypeError:
+        raise ValueError(f"{rule}, got {value!r}") from None
+    if whole < least or (most is not None and whole > most):
+        raise ValueError(f"{rule}, got {value!r}")
+    return whole
 
 
 def check_name(owner: str, name: object) -> None:

@@ -154,6 +154,29 @@ def numeric_column(column: Value, monoid: object) -> Array:
     return column_of(row_by_row(lambda value: number(value, monoid), array.tolist()))
 
 
+#: Floats hold all whole numbers up to this one.
+_EXACT = 2**53
+
+
+def exact_number(value: int | float, monoid: object, where: str = "") -> int | float:
+    """The number, if a float holds it. Raises ValueError for a whole number that a float would round."""
+    if type(value) is not int or -_EXACT <= value <= _EXACT or float(value) == value:
+        return value
+    raise ValueError(
+        f"{monoid!r} got {value}{where}, a whole number beyond 2^53 that a float would round; subtract a "
+        "start first, such as the first element, or scale it"
+    )
+
+
+def exact_column(column: Array, monoid: object) -> Array:
+    """A column of 64-bit numbers, if floats hold all of them. The error of `exact_number` names the row."""
+    if column.dtype.kind == "f" or (column.dtype.kind == "i" and _fits_floats(column)):
+        return column
+    for row, value in enumerate(column.tolist()):
+        exact_number(value, monoid, f" in row {row}")
+    return column
+
+
 def row_by_row(change: Callable[[Value], Value], values: Iterable[Value]) -> list[Value]:
     """`change` of each value. An error of TypeError, ValueError or OverflowError names the row."""
     changed = []

@@ -25,7 +25,7 @@ from mta.kinds import Array, Columns, Packed, Result, Results, Row, State
 from mta.monoids.base import ColumnarMonoid
 from mta.monoids.hashes import hash_of, hashes_of
 from mta.monoids.registers import Registers
-from mta.monoids.values import canonical, plain, plain_column
+from mta.monoids.values import canonical, plain, plain_column, plain_parts
 from mta.options import check_between
 
 #: A span. The name tells its codes from those of other spans in the column; 0 in an entry for no element.
@@ -70,7 +70,7 @@ class DistinctCount(ColumnarMonoid):
             raise ValueError(
                 f"DistinctCount(sketch=...) is 'hll', the only sketch that there is, got {sketch!r}"
             )
-        self._registers = Registers(lg_k + 1)
+        self._registers = Registers(self.lg_k + 1)
 
     @property
     def state_bytes(self) -> int:
@@ -83,7 +83,7 @@ class DistinctCount(ColumnarMonoid):
     # -- elements ---------------------------------------------------------------------------------------
 
     def check_row(self, row: Row) -> Row:
-        row = plain(row, self)
+        row = plain_parts(plain(row, self), self)
         canonical(row, self)
         return row
 
@@ -92,14 +92,14 @@ class DistinctCount(ColumnarMonoid):
         if column.dtype == object:
             for row, value in enumerate(column.tolist()):
                 if type(value) not in _HASHED:
-                    self._check_value(row, value)
+                    column[row] = self._checked(row, value)
         return (column,)
 
-    def _check_value(self, row: int, value: Row) -> None:
+    def _checked(self, row: int, value: Row) -> Row:
         try:
-            canonical(value, self)
-        except TypeError as error:
-            raise TypeError(f"row {row}: {error}") from None
+            return self.check_row(value)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"row {row}: {error}") from None
 
     def lift_row(self, row: Row) -> State:
         return self._plain(self._registers.code(hash_of(row, self)))

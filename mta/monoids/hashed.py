@@ -191,11 +191,11 @@ class CountMin(IntSketch):
         super().__init__(*fields)
         self.width = check_between("CountMin", "width", width, 1)
         self.depth = check_between("CountMin", "depth", depth, 1)
-        if width * depth > 1 << 20:
+        if self.width * self.depth > 1 << 20:
             raise ValueError(
                 f"CountMin takes at most {1 << 20} counters of 6 bytes, got width={width} and depth={depth}"
             )
-        self.bits = _CELL * width * depth
+        self.bits = _CELL * self.width * self.depth
 
     def cells(self, row: Row) -> list[int]:
         """The counters of an element, one in each row."""

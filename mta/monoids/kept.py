@@ -65,6 +65,9 @@ class LastK(_Kept):
 
     # the youngest element is the first of the state
 
+    def __init__(self, k: int, *fields: str) -> None:  # of its own, which the error for no k names
+        super().__init__(k, *fields)
+
     def check_row(self, row: Row) -> Row:
         return plain(row, self)
 
@@ -166,6 +169,9 @@ class TopK(_Kept):
     """
 
     commutes = True
+
+    def __init__(self, k: int, *fields: str) -> None:  # of its own, as that of LastK
+        super().__init__(k, *fields)
 
     def combine(self, older: State, younger: State) -> State:
         count, other = older[0], younger[0]

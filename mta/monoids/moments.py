@@ -8,7 +8,7 @@ import numpy as np
 
 from mta.kinds import Array, Columns, Result, Results, Row, State
 from mta.monoids.base import LOST, ColumnarMonoid
-from mta.monoids.columns import check_numbers, is_finite, numeric_column
+from mta.monoids.columns import check_numbers, exact_column, exact_number, is_finite, numeric_column
 from mta.monoids.ufuncs import Sum, quiet
 from mta.numbers.wide import ratios
 from mta.options import check_between
@@ -290,7 +290,9 @@ class Variance(_Spread):
     With `ddof=0` the variance of a population, which divides by n; NaN for no elements. `ddof` is subtracted
     from the number of elements, as in NumPy and pandas.
 
-    Takes the name of the field to read, or none. The errors of Mean, and ValueError for another `ddof`.
+    Takes the name of the field to read, or none. The errors of Mean, and ValueError for another `ddof`. The
+    differences are floats: ValueError for a whole number beyond 2**53 that a float would round. Subtract a
+    start from such numbers first; the variance stays the same.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> AmortizedMTA(monoids.Variance(), policies.CountWindow(3)).slide([3, 1, 5, 9]).tolist()
@@ -302,6 +304,12 @@ class Variance(_Spread):
     def __init__(self, *fields: str, ddof: int = 1) -> None:
         super().__init__(*fields)
         self.freedom = check_between("Variance", "ddof", ddof, 0, 1)
+
+    def check_row(self, row: Row) -> Row:
+        return exact_number(super().check_row(row), self)
+
+    def check_columns(self, inputs: Columns) -> Columns:
+        return (exact_column(numeric_column(inputs[0], self), self),)
 
     def fingerprint(self) -> str:
         return f"Variance({', '.join([*map(repr, self.fields), f'ddof={self.freedom}'])})"
@@ -321,7 +329,8 @@ class _StdDev(_Spread):
 class SampleStdDev(_StdDev):
     """The standard deviation of a sample (n - 1); NaN for fewer than two elements.
 
-    Takes the name of the field to read, or none. The errors of Mean.
+    Takes the name of the field to read, or none. The errors of Mean. Whole numbers beyond 2**53 are
+    rounded to floats before their differences are taken: subtract a start from them first.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> AmortizedMTA(monoids.SampleStdDev(), policies.CountWindow(3)).slide([3, 1, 5, 9]).tolist()
@@ -334,7 +343,8 @@ class SampleStdDev(_StdDev):
 class PopulationStdDev(_StdDev):
     """The standard deviation of a population (n); NaN for no elements.
 
-    Takes the name of the field to read, or none. The errors of Mean.
+    Takes the name of the field to read, or none. The errors of Mean. Whole numbers beyond 2**53 are
+    rounded to floats before their differences are taken: subtract a start from them first.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> AmortizedMTA(monoids.PopulationStdDev(), policies.CountWindow(2)).slide([3, 1, 9]).tolist()

@@ -9,7 +9,7 @@ import numpy as np
 
 from mta.kinds import Array, Columns, Result, Results, Row, State
 from mta.monoids.base import ColumnarMonoid
-from mta.monoids.columns import check_numbers, number
+from mta.monoids.columns import check_numbers, exact_column, exact_number, number, numeric_column
 from mta.monoids.moments import all_ones, counting, counting_real, ones
 from mta.monoids.ufuncs import quiet
 from mta.options import check_between
@@ -35,7 +35,11 @@ class _Pairs(ColumnarMonoid):
     def check_row(self, row: Row) -> Row:
         if not isinstance(row, (tuple, list)) or len(row) != 2:
             raise TypeError(f"{self!r} takes a pair (x, y), got {row!r}")
-        return (number(row[0], self), number(row[1], self))
+        x, y = (exact_number(number(each, self), self) for each in row)
+        return (x, y)
+
+    def check_columns(self, inputs: Columns) -> Columns:
+        return tuple(exact_column(numeric_column(column, self), self) for column in inputs)
 
     def lift_row(self, row: Row) -> State:
         means = (float(row[0]), float(row[1]))
@@ -153,6 +157,8 @@ class Covariance(_Pairs):
 
     An element is a pair (x, y), or a mapping: `Covariance("x", "y")` takes both field names. TypeError,
     ValueError or OverflowError for an x or y that is no number of 64 bits, and ValueError for another `ddof`.
+    The differences are floats: ValueError for a whole number beyond 2**53 that a float would round. Subtract
+    a start from such numbers first; the covariance stays the same.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> window = AmortizedMTA(monoids.Covariance("x", "y"), policies.CountWindow(3))
@@ -209,9 +215,12 @@ class Correlation(_Pairs):
 class Slope(_Pairs):
     """The slope of the line that fits pairs (x, y) best: by how much y grows when x grows by 1.
 
-    The order of the arguments is that of a graph, x first: `Slope("time", "price")` is the trend of the
+    The order of the arguments is that of a graph, x first: `Slope("seconds", "price")` is the trend of the
     price. SQL has it as `regr_slope(y, x)`. The squares of the differences in y are least. NaN if all x are
     equal, so for fewer than two elements too.
+
+    For a trend in time, take the seconds since a start as x. Nanoseconds since 1970 are whole numbers beyond
+    2**53, which are refused where a float would round them: subtract a start from them first.
 
     An element is a pair (x, y), or a mapping: `Slope("x", "y")` takes both field names. The errors of
     Covariance.

@@ -32,6 +32,9 @@ _UNIT = 2.0**-_RANK
 
 _STORED = np.dtype("<u4")
 
+#: Codes are few among this many times as many registers: to sort them is faster than a pass over those.
+_FEW = 16
+
 
 class Registers:
     """The arithmetic of states with 2^bits registers."""
@@ -76,9 +79,7 @@ class Registers:
 
     def highest(self, codes: Array) -> Array:
         """The highest rank of each register; 0 for an unused one."""
-        ranks = np.zeros(self.count, dtype=np.uint8)
-        np.maximum.at(ranks, codes >> _RANK_BITS, (codes & _RANK).astype(np.uint8))
-        return ranks
+        return _highest(codes, self.count)
 
     def state(self, codes: Array) -> bytes:
         """The state of some codes, in any order."""
@@ -210,18 +211,24 @@ class Registers:
         changes the sums at two rows, and one pass over the rows adds these changes up. Codes that are in all
         windows are replaced by the highest of each register, and the others by those that are higher.
         """
+        codes = codes[starts[0] : stops[-1]]
+        starts, stops = starts - starts[0], stops - starts[0]
+        registers = self.count
+        if _FEW * len(codes) < registers:  # only the registers in use are numbered, and get an array
+            numbers, of_code = np.unique(codes >> _RANK_BITS, return_inverse=True)
+            codes, registers = of_code << _RANK_BITS | codes & _RANK, len(numbers)
         first, last = int(stops[0]), int(starts[-1])
         if last >= first:  # no code is in all windows
             first = last = int(stops[-1])
-            common = np.zeros(self.count, dtype=np.uint8)
+            common = np.zeros(registers, dtype=np.uint8)
         else:
-            common = self.highest(codes[last:first])
-        places = np.concatenate([np.arange(starts[0], last), np.arange(first, stops[-1])])
+            common = _highest(codes[last:first], registers)
+        places = np.concatenate([np.arange(last), np.arange(first, len(codes))])
         some = codes[places]
         higher = (some & _RANK) > common[some >> _RANK_BITS]
         some, places = some[higher], places[higher]
 
-        beaten = np.zeros(self.count, dtype=bool)
+        beaten = np.zeros(registers, dtype=bool)
         beaten[some >> _RANK_BITS] = True
         beaten &= common > 0
         inside = _codes_of(np.where(beaten, common, 0))
@@ -280,6 +287,12 @@ class Registers:
             ranks[codes >> _RANK_BITS] = codes & _RANK
             found.append(codes)
         return found
+
+
+def _highest(codes: Array, registers: int) -> Array:
+    ranks = np.zeros(registers, dtype=np.uint8)
+    np.maximum.at(ranks, codes >> _RANK_BITS, (codes & _RANK).astype(np.uint8))
+    return ranks
 
 
 def _without_lower(codes: Array) -> Array:

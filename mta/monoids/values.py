@@ -61,6 +61,13 @@ def unwrapped(value: Value, monoid: object) -> Value:
     return plain
 
 
+def plain_parts(value: Value, monoid: object) -> Value:
+    """The value, with NumPy's scalars in a tuple as plain Python."""
+    if isinstance(value, tuple):
+        return tuple(plain_parts(part, monoid) for part in value)
+    return unwrapped(value, monoid)
+
+
 def canonical(value: Value, monoid: object) -> bytes:
     """Bytes that sketches and filters hash: the same for equal values, in every process.
 
@@ -124,6 +131,6 @@ class HashedMonoid(ValueMonoid):
     """A monoid that hashes its elements: str, bytes, numbers or tuples of them."""
 
     def check_row(self, row: Row) -> Row:
-        row = super().check_row(row)
+        row = plain_parts(super().check_row(row), self)
         canonical(row, self)
         return row

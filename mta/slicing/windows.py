@@ -127,9 +127,12 @@ class Sliding(EdgeWindow):
             if self.offset != 0:
                 raise ValueError(f'{kind}(offset=...) goes with measure="time" only, got {offset!r}')
         else:
-            durations = positive_duration(kind, "length", length), positive_duration(kind, "slide", slide)
-            self.length, self.slide = (each.amount for each in durations)
-            self._kinds = _together(kind, kinds, *durations)
+            durations = {
+                "length": positive_duration(kind, "length", length),
+                "slide": positive_duration(kind, "slide", slide),
+            }
+            self.length, self.slide = (each.amount for each in durations.values())
+            self._kinds = _together(kind, "offset", offset, kinds, durations)
         whole = round(self.length / self.slide) if self.length / self.slide < 2**53 else 0
         #: the number of slides in a length, where it is whole
         self._slides = whole if whole and whole * self.slide == self.length else None
@@ -239,7 +242,7 @@ class FixedBand(EdgeWindow):
         duration = positive_duration("FixedBand", "length", length)
         self.length: Time = duration.amount
         self.end = self.start + self.length
-        self._kinds = _together("FixedBand", kinds, duration)
+        self._kinds = _together("FixedBand", "start", start, kinds, {"length": duration})
 
     def fingerprint(self) -> str:
         length = Duration(self.length, real=NUMBERS not in self._kinds)
@@ -373,16 +376,25 @@ def shown_time(time: Time, kinds: frozenset[TimeKind]) -> str:
     return repr(Duration(time, real=NUMBERS not in kinds))
 
 
-def _together(owner: str, kinds: frozenset[TimeKind], *durations: Duration) -> frozenset[TimeKind]:
-    """The kinds of times that some options of a window go with. Raises TypeError if there are none."""
-    for each in durations:
-        kinds &= kinds_with(each)
-    if not kinds:
+def _together(
+    owner: str, name: str, time: Any, kinds: frozenset[TimeKind], durations: dict[str, Duration]
+) -> frozenset[TimeKind]:
+    """The kinds of times that the options of a window go with: a time with its name, and durations.
+
+    Raises TypeError if there are none.
+    """
+    found = kinds.intersection(*map(kinds_with, durations.values()))
+    if not found:
+        options = [f"{each}={duration!r}" for each, duration in durations.items()]
+        if len(set(durations.values())) < len(durations):  # the length of a tumbling window is its slide
+            del options[1:]
+        if kinds != ANY:
+            options.append(f"{name}={time!r}")
         raise TypeError(
-            f"{owner} takes durations and times of one unit, all numbers or all with their unit, got the "
-            f"durations {', '.join(map(repr, durations))}"
+            f"{owner} takes durations and times of one unit, all numbers or all with their unit, "
+            f"got {', '.join(options)}"
         )
-    return kinds
+    return found
 
 
 def after(time: Time) -> Time:

@@ -130,8 +130,8 @@ def _of_library(times: Any) -> tuple[Array, TimeKind] | None:
     if isinstance(dtype, np.dtype):
         if dtype.kind not in "MO":
             return None
-        if isinstance(times, np.ma.MaskedArray) and dtype.kind == "M":
-            times = times.filled(np.datetime64("NaT"))
+        if isinstance(times, np.ma.MaskedArray):
+            _refuse_masked(times)
         return np.asarray(times), LOCAL
     if hasattr(dtype, "pyarrow_dtype"):  # a column of pandas that Arrow keeps
         times = getattr(times, "array", times).__arrow_array__()
@@ -142,7 +142,34 @@ def _of_library(times: Any) -> tuple[Array, TimeKind] | None:
         return times.to_numpy(), LOCAL if zone is None else INSTANTS
     if str(getattr(times, "type", "")).startswith(("timestamp[", "date")):  # Arrow
         return np.asarray(times), LOCAL if getattr(times.type, "tz", None) is None else INSTANTS
+    _refuse_encoded(times)
     return None
+
+
+def _refuse_encoded(times: Any) -> None:
+    """Raises TypeError for dates in a column whose type hides what they are."""
+    kind = getattr(times, "dtype", getattr(times, "type", None))
+    for name, change in _ENCODED.items():
+        if str(kind).startswith(name):
+            values = np.asarray(times)
+            if values.dtype.kind == "M" or any(map(is_date, values.tolist())):
+                raise TypeError(f"times are in a column of type {kind}; make it one of dates: {change}")
+
+
+#: Types of columns that may hide dates, by how their names begin, and how to get these out.
+_ENCODED = {
+    "category": "times.astype(times.dtype.categories.dtype)",  # pandas
+    "dictionary<": "times.cast(times.type.value_type)",  # Arrow
+    "Object": "pl.Series(times.to_list())",  # polars
+}
+
+
+def _refuse_masked(times: Any) -> None:
+    """Raises ValueError for a masked entry in a column of dates."""
+    masked = np.flatnonzero(np.ma.getmaskarray(times))
+    if times.ndim == 1 and len(masked) and (times.dtype.kind == "M" or any(map(is_date, times.data))):
+        row = int(masked[0])
+        raise ValueError(f"row {row}: {_missing(times[row])}")
 
 
 def _of_list(times: Sequence[Any]) -> tuple[Array, TimeKind]:
@@ -229,6 +256,8 @@ def other_kind(kind: TimeKind, time: object) -> str:
         hint = f"give {_EXAMPLES[kind]}"
     elif kind is INSTANTS:
         hint = "give it its zone, as in time.replace(tzinfo=...)"
+        if not isinstance(time, datetime):  # no other type has a zone
+            hint = f"it can have no zone: give {_EXAMPLES[kind]}"
     else:
         hint = "give it without its zone"
     return f"the times of this window are {kind.value}, got {time!r} of type {type(time).__name__}; {hint}"

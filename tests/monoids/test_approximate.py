@@ -11,9 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mta import LogMTA
 from mta import monoids as m
+from mta.core.states import layout_of
 from mta.monoids import sketches
 from mta.monoids.laws import fold
+from mta.policies import CountWindow
+from stores import open_store
 
 
 def aggregate(monoid, values):
@@ -128,3 +132,27 @@ def test_without_the_library(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ImportError, match=r"pip install 'mta-windows\[sketches\]'"):
         m.Quantiles()
+
+
+@pytest.mark.parametrize("monoid", [m.DistinctCount(), m.BloomFilter(), m.CountMin()], ids=str)
+def test_numbers_of_numpy_in_tuples_are_numbers(monoid):
+    plain = [(1, "a"), ((2, 0.5), True)]
+    given = [(np.int64(1), np.str_("a")), ((np.uint8(2), np.float32(0.5)), np.bool_(True))]
+    for one, other in zip(plain, given, strict=True):
+        assert monoid.lift(one) == monoid.lift(other)
+    layout = layout_of(monoid)
+    for elements in (given, [*given, "text"]):
+        states = layout.lift(layout.elements(elements))
+        wanted = layout.lift(layout.elements([*plain, "text"][: len(elements)]))
+        assert layout.fold(states) == layout.fold(wanted)
+    store = open_store("memory:")
+    with LogMTA(monoid, CountWindow(9), store=store, name="w", page_size=2) as window:
+        window.extend(given * 3)
+        window.push(given[0])
+        window.checkpoint()
+    with LogMTA.restore(store, "w", monoid, CountWindow(9)) as window:
+        window.evict(6)
+        assert len(window) == 1
+    for call in (monoid.lift, lambda bad: layout.elements([bad])):
+        with pytest.raises(TypeError, match="whole numbers first"):
+            call((1, np.datetime64("2026-01-01")))

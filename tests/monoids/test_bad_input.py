@@ -137,6 +137,8 @@ def test_rows_of_batches_are_numbered():
         (lambda: m.ArgMax("a"), TypeError, r"ArgMax takes 2 field name\(s\) or none"),
         (lambda: m.LastK(0), ValueError, r"LastK\(k=...\) is a whole number from 1 to 1000, got 0"),
         (lambda: m.LastK("x"), ValueError, r"LastK\(k=...\) is a whole number from 1 to 1000, got 'x'"),
+        (m.LastK, TypeError, r"^LastK\.__init__\(\) missing 1 required positional argument: 'k'"),
+        (m.TopK, TypeError, r"^TopK\.__init__\(\) missing 1 required positional argument: 'k'"),
         (lambda: m.TopK(1001), ValueError, r"TopK\(k=...\) is a whole number from 1 to 1000, got 1001"),
         (lambda: m.TopK(3, "x", "y"), TypeError, r"TopK takes 1 field name\(s\) or none"),
         (lambda: m.Slope("x"), TypeError, r"Slope takes 2 field name\(s\) or none"),
@@ -206,3 +208,23 @@ def test_bytes_that_no_filter_packed(monoid):
             monoid.unpack(packed)
     with pytest.raises(ValueError, match=r"has states of \d+ bits, got one of 8000"):
         monoid.unpack(b"\xff" * 1000)
+
+
+@pytest.mark.parametrize(
+    ("make", "plain"),
+    [
+        (lambda: m.LastK(np.int64(3)), m.LastK(3)),
+        (lambda: m.TopK(np.uint8(3), "x"), m.TopK(3, "x")),
+        (lambda: m.Variance(ddof=np.int64(0)), m.Variance(ddof=0)),
+        (lambda: m.Covariance(ddof=np.int8(0)), m.Covariance(ddof=0)),
+        (lambda: m.CountMin(width=np.uint8(128), depth=np.uint8(3)), m.CountMin(width=128, depth=3)),
+        (lambda: m.BloomFilter(bits=np.uint8(64), hashes=np.int64(2)), m.BloomFilter(bits=64, hashes=2)),
+        (lambda: m.DistinctCount(lg_k=np.uint8(8)), m.DistinctCount(lg_k=8)),
+        (lambda: m.Quantiles(k=np.int64(100)), m.Quantiles(k=100)),
+        (lambda: m.HeavyHitters(top=np.int64(3)), m.HeavyHitters(top=3)),
+    ],
+)
+def test_options_may_be_whole_numbers_of_numpy(make, plain):
+    assert make().fingerprint() == plain.fingerprint()
+    element = {"x": 5} if plain.fields else (5, 5) if getattr(plain, "arity", 1) == 2 else 5
+    assert str(make().lower(make().lift(element))) == str(plain.lower(plain.lift(element)))

@@ -309,6 +309,21 @@ def test_memory_is_bounded() -> None:
     assert peak < 64 << 20
 
 
+def test_few_elements_take_little_memory_among_many_registers() -> None:
+    window = AmortizedMTA(m.DistinctCount(lg_k=20), policies.CountWindow(300))
+    values = np.random.default_rng(2).integers(0, 250, 2000)
+    window.slide(values[:1000])
+    tracemalloc.start()
+    try:
+        found = window.slide(values[1000:])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1 << 23  # of 2^21 registers
+    for row in range(0, 1000, 99):
+        assert same(float(found[row]), estimated(values[row + 701 : row + 1001].tolist(), 20))
+
+
 def test_states_that_no_window_wrote() -> None:
     monoid = m.DistinctCount(lg_k=4)
     states = [fold(monoid, [monoid.lift(i) for i in range(n)]) for n in (0, 1, 5, 100)]

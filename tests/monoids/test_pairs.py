@@ -149,3 +149,58 @@ def test_a_correlation_is_never_beyond_one() -> None:
         assert np.nanmax(found) <= 1.0
         window = AmortizedMTA(monoid, policies.CountWindow(9))
         assert all(not abs(window.push(pair)) > 1.0 for pair in pairs)
+
+
+EDGE = 2**53
+NANOSECONDS = 1_767_225_600_000_000_100
+
+
+@pytest.mark.parametrize(
+    "bad", [EDGE + 1, -EDGE - 1, NANOSECONDS, 2**63 - 1, np.int64(NANOSECONDS)], ids=repr
+)
+@pytest.mark.parametrize(
+    ("make", "element"),
+    [
+        (m.Variance, lambda bad: bad),
+        (m.Covariance, lambda bad: (1, bad)),
+        (m.Covariance, lambda bad: (bad, 1)),
+        (m.Correlation, lambda bad: (0.5, bad)),
+        (m.Slope, lambda bad: (bad, 2)),
+    ],
+)
+def test_whole_numbers_that_a_float_would_round_are_refused(make: Any, element: Any, bad: Any) -> None:
+    text = (
+        rf"got {int(bad)}{{}}, a whole number beyond 2\^53 that a float would round; subtract a start first"
+    )
+    window = AmortizedMTA(make(), policies.CountWindow(9))
+    window.push(element(1))
+    before = len(window), window.query()
+    for call in (window.push, window.insert):
+        with pytest.raises(ValueError, match=text.format("")):
+            call(element(bad))
+    for good in (1, 0.5):  # the second makes a column of objects
+        with pytest.raises(ValueError, match=rf"^row 1: .*{text.format('')}|{text.format(' in row 1')}"):
+            window.slide([element(good), element(bad), element(good)])
+    assert (len(window), str(window.query())) == (before[0], str(before[1]))
+    fields = AmortizedMTA(m.Fields(a=make(*"xy"[: make().arity]), b=m.Sum("x")))
+    columns = {"x": [1, int(bad), 1], "y": [1, int(bad), 1]}
+    with pytest.raises(ValueError, match=text.format(" in row 1")):
+        fields.extend(columns)
+    with pytest.raises(ValueError, match="subtract a start first"):
+        fields.push({"x": int(bad), "y": int(bad)})
+
+
+def test_whole_numbers_that_a_float_holds_are_taken() -> None:
+    for far in (EDGE, -EDGE, EDGE + 2, -(2**63), 2**62):
+        xs = [far, far + 4096] if far < 0 else [far - 4096, far]
+        found = AmortizedMTA(m.Slope(), policies.CountWindow(9)).slide([(x, i) for i, x in enumerate(xs)])
+        assert found[1] == 1 / 4096
+        window = AmortizedMTA(m.Variance(), policies.CountWindow(9))
+        assert [window.push(x) for x in xs][1] == 4096**2 / 2
+
+
+def test_the_slope_in_nanoseconds_since_a_start() -> None:
+    xs = np.array([NANOSECONDS + 100 * i for i in range(50)])
+    window = AmortizedMTA(m.Slope("x", "y"), policies.CountWindow(10))
+    found = window.slide({"x": xs - xs[0], "y": np.arange(50)})
+    assert found[1:] * 100 == pytest.approx(1)

@@ -307,6 +307,66 @@ def test_errors_show_times_as_they_are(kind: Any) -> None:
         window.push(1)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [object, "M8[us]"])
+@pytest.mark.parametrize("row", [0, 1, 2])
+def test_a_masked_time_is_missing(kind: Any, dtype: Any, row: int) -> None:
+    dates = np.array([NOW, NOW, NOW + timedelta(1)], dtype=dtype)
+    window = kind(monoids.Sum(), TimeWindow("1 day"))
+    for call in (window.slide, window.extend):
+        with pytest.raises(ValueError, match=f"row {row}: a time is missing, got "):
+            call([1, 2, 3], np.ma.masked_array(dates, np.arange(3) == row))
+    assert len(window) == 0
+    assert list(window.slide([1, 2, 3], np.ma.masked_array(dates, [False] * 3))) == [1, 3, 3]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("time", [np.datetime64("2024-05-01"), date(2024, 5, 1)], ids=repr)
+def test_a_type_without_zones_is_told_of_one_that_has_them(kind: Any, time: Any) -> None:
+    window = kind(monoids.Sum())
+    window.push(1, NOW.replace(tzinfo=UTC))
+    for call in CALL.values():
+        if call is not CALL["slide"] and call is not CALL["extend"]:
+            with pytest.raises(
+                TypeError, match=r"; it can have no zone: give a datetime with its zone, as da"
+            ):
+                call(window, time)
+    with pytest.raises(TypeError, match=r"; give it its zone, as in time.replace\(tzinfo=...\)"):
+        window.push(1, NOW)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("zone", [UTC, None], ids=["instants", "local"])
+@pytest.mark.parametrize(
+    ("encoded", "name"),
+    [
+        (pd.Categorical, "category"),
+        (lambda times: pd.Series(pd.Categorical(times)), "category"),
+        (pd.CategoricalIndex, "category"),
+        (lambda times: pa.array(times).dictionary_encode(), r"dictionary<values=timestamp\[us"),
+        (lambda times: pa.chunked_array([pa.array(times)]).dictionary_encode(), "dictionary<values=tim"),
+        (lambda times: pl.Series(times, dtype=pl.Object), "Object"),
+    ],
+)
+def test_dates_in_a_column_of_another_type(kind: Any, zone: Any, encoded: Any, name: str) -> None:
+    times = encoded([NOW.replace(tzinfo=zone), NOW.replace(tzinfo=zone) + timedelta(1)])
+    for policy in (None, TimeWindow("1 day"), TimeWindow(3)):
+        window = kind(monoids.Sum(), policy)
+        with pytest.raises(TypeError, match=f"times are in a column of type {name}") as raised:
+            window.slide([1, 2], times)
+        assert len(window) == 0
+    hint = str(raised.value).partition("make it one of dates: ")[2]
+    window = kind(monoids.Sum(), TimeWindow("1 day"))
+    assert list(window.slide([1, 2], eval(hint, {"times": times, "pl": pl}))) == [1, 2]
+    assert window.oldest == NOW.replace(tzinfo=zone) + timedelta(1)
+
+
+@pytest.mark.parametrize("encoded", [pd.Categorical, lambda times: pa.array(times).dictionary_encode()])
+def test_numbers_in_a_column_of_another_type_are_times(encoded: Any) -> None:
+    window = AmortizedMTA(monoids.Sum(), TimeWindow(3))
+    assert window.slide([1, 2, 4], encoded([1, 2, 5])).tolist() == [1, 3, 4]
+
+
 # -- policies ---------------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -32,10 +33,14 @@ def test_whole_numbers_of_any_library() -> None:
             whole_number(value, "it takes a whole number")
 
 
-@pytest.mark.parametrize("value", [3, 10, True, 4.0, None])
+@pytest.mark.parametrize("value", [3, 10, True, 4.0, None, np.int64(3), np.array([5, 6]), np.timedelta64(5)])
 def test_options_between_two_limits(value: Any) -> None:
-    assert check_between("Sketch", "k", 4, 4, 9) == 4
-    with pytest.raises(ValueError, match=rf"^Sketch\(k=...\) is a whole number from 4 to 9, got {value!r}$"):
+    for four in (4, np.int64(4), np.uint8(4)):
+        found = check_between("Sketch", "k", four, 4, 9)
+        assert (found, type(found)) == (4, int)
+    with pytest.raises(
+        ValueError, match=rf"^Sketch\(k=...\) is a whole number from 4 to 9, got {re.escape(repr(value))}$"
+    ):
         check_between("Sketch", "k", value, 4, 9)
 
 

@@ -15,7 +15,7 @@ from window_kinds import is_mark
 
 from mta import OutOfOrderError, monoids
 from mta.errors import MissingTime
-from mta.slicing import Delta, Punctuation, Session, Slicer, Sliding, Tumbling
+from mta.slicing import Delta, FixedBand, Punctuation, Session, Slicer, Sliding, Tumbling
 from stores import open_store
 
 KINDS: list[tuple[Callable[[], Any], type[Exception], str]] = [
@@ -29,6 +29,9 @@ KINDS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: Sliding(10, math.inf), ValueError, r"finite"),
     (lambda: Sliding(10, 5, measure="rows"), ValueError, r'"time" or "count", got \'rows\''),
     (lambda: Sliding(2.5, 1, measure="count"), TypeError, r"whole number of tuples"),
+    (lambda: Tumbling("7d", offset=5), TypeError, r"with their unit, got length='7 days', offset=5$"),
+    (lambda: Sliding(5, "1d"), TypeError, r"got length=5, slide='1 day'$"),
+    (lambda: FixedBand(5, "1d"), TypeError, r"got length='1 day', start=5$"),
     (lambda: Tumbling(3, measure="count", offset=1), ValueError, r'goes with measure="time" only'),
     (lambda: Delta("x", 0), ValueError, r"Delta\(d=...\) is greater than 0"),
     (lambda: Delta(3, 1), TypeError, r"the name of a field"),
