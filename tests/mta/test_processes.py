@@ -366,7 +366,7 @@ def test_closing_again_goes_on_where_it_was_interrupted(monkeypatch: pytest.Monk
         pages = window._log.pages
         forget = pages.forget  # type: ignore[attr-defined]
 
-        def interrupted() -> None:
+        def interrupted(*_: object) -> None:
             raise KeyboardInterrupt
 
         monkeypatch.setattr(pages, "forget", interrupted)
