@@ -73,7 +73,7 @@ class Checkpoints:
             check(version)
             self._writer.commit(version, monoid, policy)
         self._tails = version.tails
-        return version
+        return self._writer.root.versions[-1]  # with its number: an earlier commit may be done late
 
     def version(self, content: Content, number: int, offset: Any) -> Version:
         """The content of a window as a version. Writes the parts of its tails; one round trip if it has some.

@@ -265,6 +265,33 @@ def test_a_writer_meets_a_pin_at_each_of_its_swaps(store: Clocked, name: str, ca
     assert line.held() == line.named()
 
 
+@pytest.mark.parametrize("gone", [True, False], ids=["expired", "held"])
+def test_closing_takes_no_commit_back_because_of_a_pin(store: Clocked, name: str, gone: bool) -> None:
+    """The last commit was done and its answer lost; then the pin expires, which `close` takes out."""
+    lost: list[bool] = []
+    line = Line(
+        FaultyStore(store, lambda what, _: what == "swap_root" and bool(lost) and lost.pop(), after=True),
+        name,
+    )
+    line.go_on(2)
+    reader = line.reader(store)
+    reader.pin(5)
+    line.go_on(1)
+    store.moment += 10 * gone
+    line.window.extend(["x;", "y;"])
+    lost.append(True)
+    with pytest.raises(StoreUnavailable):
+        line.window.checkpoint(offset=71)
+    line.window.close()
+    assert [version.number for version in line.root().versions] == [3, 4]
+    assert len(line.root().pins) == (not gone)
+    assert verify(store, name).problems == []
+    with line.reader(store) as last:
+        assert (last.version, last.offset) == (4, 71)
+        assert last.query() == line.answers[3].partition(";")[2].partition(";")[2] + "x;y;"
+    reader.close()
+
+
 def test_a_commit_without_an_answer_keeps_its_number(store: Clocked, name: str) -> None:
     """A reader may have seen it, and pinned it: the next commit is another version."""
     lost: list[bool] = []
