@@ -102,9 +102,8 @@ class Ownership(Writer):
             doubtful = bool(self._unanswered)
             while True:
                 root, token = self._unused()
-                claimed = self._next(replace(root, page_size=self.page_size))
                 try:
-                    self._swap(_to(claimed, self._lineage), root, token)
+                    self._swap(self._next, replace(root, page_size=self.page_size), token)
                     break
                 except Fenced:
                     if doubtful:  # an earlier claim may have been done, and was removed then
@@ -149,9 +148,8 @@ class Ownership(Writer):
         assert found is not None
         with self._lock:
             while True:
-                claimed = self._next(found.root)
                 try:
-                    self._swap(_to(claimed, found.version.number), found.root, found.token)
+                    self._swap(self._next, found.root, found.token, found.version.number)
                 except Fenced:  # another writer was first: it is taken over in its turn
                     found = self._look(found.number, found.check)
                     continue
@@ -191,10 +189,11 @@ class Ownership(Writer):
             if self._token is not None and not self.root.versions:
                 self._store.delete_root(self._name, self._token)
 
-    def _next(self, root: Root) -> Root:
+    def _next(self, root: Root, lineage: int) -> tuple[Root, int]:
+        """A root with a higher epoch, which is this writer's."""
         now = self._store.now()
         lease = None if self._lease is None else now + self._lease
-        return replace(root, epoch=next_epoch(root.epoch, now), owner=this_process(), lease=lease)
+        return replace(root, epoch=next_epoch(root.epoch, now), owner=this_process(), lease=lease), lineage
 
     def expire_pins(self) -> bool:
         with self._lock:
@@ -203,32 +202,36 @@ class Ownership(Writer):
             self._swap(lambda root, lineage: (root, lineage), self.root, self._token)
             return True
 
-    def _swap(self, change: _Change, before: Root, expected: Token | None) -> None:
+    def _swap(
+        self, change: _Change, before: Root, expected: Token | None, lineage: int | None = None
+    ) -> None:
         """Swaps in what a change makes of a root, with the pins of that root.
 
-        A reader that sets a pin swaps the root too, and fences nobody; and an earlier commit of this writer
-        may be done late. Then the root that is there is the one to be changed, so that none is taken back.
+        The window goes on from version `lineage`, by default from the same one as before, unless the change
+        says another. A reader that sets a pin swaps the root too, and fences nobody; and an earlier commit of
+        this writer may be done late. Then the root that is there is the one to be changed, so that none is
+        taken back.
         """
-        before_lineage = self._lineage
+        lineage = self._lineage if lineage is None else lineage
         now = leases.now()
         token: Token | None = None
         while token is None:
-            root, lineage = change(before, before_lineage)
+            root, goes_on_from = change(before, lineage)
             if before.pins or root.pins:
                 root = root.pinned_as(before, self._store.now())
             data = self._encoded(root)
             digest = self._digest(root, data) if root.pins else xxhash.xxh3_64_digest(data)
-            sent = _Sent(digest, root, lineage)
+            sent = _Sent(digest, root, goes_on_from)
             self._unanswered += (sent,)
             try:
                 token = self._store.swap_root(self._name, data, expected)
             except Conflict:
                 before, expected, found = self._instead()
-                before_lineage = found.lineage
+                lineage = found.lineage
                 if found.digest == sent.digest:  # it was done, and only its answer was lost
                     token, root = expected, before
         # nothing is called from here on, so that no interrupt comes between
-        self._token, self.root, self._lineage = token, root, lineage
+        self._token, self.root, self._lineage = token, root, goes_on_from
         self._unanswered, self._answered, self._renewed = (), sent, now
 
     def _instead(self) -> tuple[Root, Token, _Sent]:
@@ -321,8 +324,3 @@ class Ownership(Writer):
             return f"no checkpoint of a window {self._name!r} in {self._store!r}"
         kept = ", ".join(str(version.number) for version in root.versions)
         return f"no version {number} of the window {self._name!r} in {self._store!r}; retained: {kept}"
-
-
-def _to(root: Root, lineage: int) -> _Change:
-    """The change to a root of its own, whichever one is there, which goes on from version `lineage`."""
-    return lambda *_: (root, lineage)
