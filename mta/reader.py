@@ -258,30 +258,42 @@ class Reader(TakesTurns):
     def refresh(self) -> bool:
         """Goes on to the last version; whether the reader has moved. One round trip if it has not.
 
-        A reader of a chosen version, or with a pin, stays where it is. Raises WindowNotFound if the window
-        was removed.
+        A reader of a chosen version, or with a pin that has not expired, stays where it is. Raises
+        WindowNotFound if the window was removed.
         """
-        if self._stays:
+        if not self._goes_on():
             return False
-        before, self._at = self._at, self._after(self._at)
-        return self._at is not before
+        before, newest = self._at, self._after(self._at)
+        self._at, self._pinned_until = newest, None
+        return newest is not before
 
     @property
     def _stays(self) -> bool:
+        """Whether questions are answered from this version only, also once its pin has expired."""
         return self._number is not None or self._pinned_until is not None
+
+    def _goes_on(self) -> bool:
+        """Whether the reader may be moved to another version."""
+        return self._number is None and (self._pinned_until is None or self._pin_expired())
+
+    def _pin_expired(self) -> bool:
+        return self._pinned_until is not None and self._store.now() >= self._pinned_until
 
     def _after(self, at: At) -> At:
         """The last version as it is now; the same object if it is still that one."""
         return _last(self._store, [self._name], self._parts, None, at)[self._name]
 
     def _answer(self, ask: Callable[[At], T]) -> T:
-        """An answer from one version, at which the reader is then."""
+        """An answer from one version, or its ValueError; the reader is at that version then."""
         at = self._at
         for _ in range(TRIES):
             try:
                 answer = ask(at)
             except PagesLost as lost:
                 newest = self._instead_of(at, lost)
+            except ValueError:  # the answer of this version is that there is none
+                self._at = at
+                raise
             else:
                 self._at = at
                 return answer
@@ -303,8 +315,10 @@ class Reader(TakesTurns):
         version = at.version
         if root is not None and root.readable(version.number) == version:
             raise lost
-        if self._pinned_until is not None and self._store.now() >= self._pinned_until:
+        if self._pin_expired():
             why = "its pin has expired: renew it in time by pin(), which takes seconds from then on"
+            if self._number is None:
+                why += "; refresh() goes on to the last version, and so does pin()"
         elif root is None:
             why = "the window was removed"
         else:
@@ -320,10 +334,11 @@ class Reader(TakesTurns):
     def pin(self, seconds: float) -> None:
         """Keeps the version from garbage collection for some time, and the reader at this version.
 
-        If the version is gone already, the reader goes on to the last one first. A second call prolongs or
-        shortens the pin. It ends by `unpin`, by `close`, or when its time is up, by the store's clock. A pin
-        is a note in the root: this call, `unpin` and `close` then write, and fence nobody. Raises WindowError
-        if there are 64 pins already, and WindowNotFound if a chosen version is gone.
+        If the version is gone already, also after an earlier pin has expired, the reader goes on to the last
+        one first. A second call prolongs or shortens the pin. It ends by `unpin`, by `close`, or when its
+        time is up, by the store's clock. A pin is a note in the root: this call, `unpin` and `close` then
+        write, and fence nobody. Raises WindowError if there are 64 pins already, and WindowNotFound if a
+        chosen version is gone.
         """
         if not is_number(seconds) or not 0 < seconds <= pins.LONGEST:
             raise ValueError(f"pin takes seconds, above 0 and up to {pins.LONGEST:,.0f}, got {seconds!r}")
@@ -338,7 +353,7 @@ class Reader(TakesTurns):
             try:
                 until = pins.pin(self._store, self._name, self._pin, at.version, seconds)
             except WindowNotFound:
-                if self._stays or not left:
+                if not left or not self._goes_on():
                     raise
                 at = self._after(at)
             else:
@@ -488,7 +503,7 @@ def _chosen(
             else f"no checkpoint of a window {name!r} in {store!r}"
         )
     keep = policy_and_keep(root.policy)[1]
-    check_matches(name, parts.monoid, parts.policy, None, root, keep)
+    check_matches(name, parts.monoid, parts.policy, None, root, keep, call="open")
     check_views(name, version, parts.frames, parts.in_microseconds, keep is not None)
     return root, version
 
@@ -501,7 +516,7 @@ def _at(
     keys = VersionKeys(partial(version.extents.prefix, name))
     pages = VersionPages(store, name, parts.layout, keys, shift, kept)
     log = Log(parts.layout, pages, root.page_size)
-    pages.reserve(2 * len(tails) + 4)
+    pages.reserve((2 * len(tails) + 4) * len(version.views))
     log.tails, log.tail, log.youngest = tails, version.tail, version.youngest
     windows, clock = windows_of(log, version, parts, policy_and_keep(root.policy)[1])
     return At(version, log, windows, clock, kept)

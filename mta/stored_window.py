@@ -105,7 +105,8 @@ class StoredWindow:
         if self.hold.extents is not None:
             unneeded: list[str] = []
             with suppress(StoreError, WindowError):
-                if self.hold.expire_pins():
+                knows = self.hold.knows_root()  # a reader may have ended its pin since
+                if self.hold.expire_pins() or knows:
                     unneeded = self.checkpoints.unneeded_parts()
             self.pages.forget(unneeded)
         with suppress(StoreError, Conflict):

@@ -45,6 +45,8 @@ def test_a_window_is_queried_while_it_is_written(url: str) -> None:
         assert mta("query", url, "card 7") == "n: 6\nmean: 82.5\n"
         assert mta("query", url, "card 7", "--at", "200") == "n: 5\nmean: 85.0\n"
         assert mta("query", url, "card 7", "--range", "150", "160.5") == "n: 2\nmean: 77.5\n"
+        assert mta("query", url, "card 7", "--range", "-1e3", "-.5e3", "--json").count('"n": 0')
+        assert "as of -1000.0 may" in mta("query", url, "card 7", "--at", "-1e3", code=2)
         assert json.loads(mta("query", url, "card 7", "--json")) == {
             "window": "card 7", "version": 1, "offset": "x", "result": {"n": 6, "mean": 82.5},
         }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,13 @@ if TYPE_CHECKING:
     from stores import Store
 
 
+#: A negative number, which is a time and no option.
+_NEGATIVE = re.compile(r"-\.?\d")
+
+
 def add(parser: Any) -> None:
     """Adds the arguments of the command to its parser."""
+    parser._negative_number_matcher = _NEGATIVE  # argparse's own takes -1e3 for an option
     when = parser.add_mutually_exclusive_group()
     when.add_argument(
         "--at", metavar="T", type=_time, help="the window as of a time; by default its last one"

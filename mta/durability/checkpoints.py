@@ -73,7 +73,7 @@ class Checkpoints:
             check(version)
             self._writer.commit(version, monoid, policy)
         self._tails = version.tails
-        return version
+        return self._writer.root.versions[-1]  # with its number: an earlier commit may be done late
 
     def version(self, content: Content, number: int, offset: Any) -> Version:
         """The content of a window as a version. Writes the parts of its tails; one round trip if it has some.
@@ -160,8 +160,12 @@ def check_matches(
     page_size: int | None,
     root: Root,
     keep: str | None = None,
+    call: str = "restore",
 ) -> None:
-    """Raises ManifestMismatch if a window is to be restored with another monoid, policy or page size."""
+    """Raises ManifestMismatch if a window is to be restored with another monoid, policy or page size.
+
+    `call` is what the user is told to do instead.
+    """
     for what, then, now in (
         ("monoid", root.monoid, monoid.fingerprint()),
         ("policy", root.policy, fingerprint(policy, keep)),
@@ -175,7 +179,7 @@ def check_matches(
                     "give name= what stands in the brackets)"
                 )
             raise ManifestMismatch(
-                f"the window {name!r} was checkpointed with the {what} {then}, not {now}; restore it so{hint}"
+                f"the window {name!r} was checkpointed with the {what} {then}, not {now}; {call} it so{hint}"
             )
 
 

@@ -31,6 +31,10 @@ class _Sent(NamedTuple):
     lineage: int
 
 
+#: What a swap makes of a root, and of the version that its writer's window goes on from.
+_Change = Callable[[Root, int], tuple[Root, int]]
+
+
 class _Found(NamedTuple):
     """A root as it was read, and the version in it to go on from, by its number, or the last one."""
 
@@ -99,7 +103,7 @@ class Ownership(Writer):
             while True:
                 root, token = self._unused()
                 try:
-                    self._swap(self._next(replace(root, page_size=self.page_size)), root, token)
+                    self._swap(self._next, replace(root, page_size=self.page_size), token)
                     break
                 except Fenced:
                     if doubtful:  # an earlier claim may have been done, and was removed then
@@ -145,7 +149,7 @@ class Ownership(Writer):
         with self._lock:
             while True:
                 try:
-                    self._swap(self._next(found.root), found.root, found.token, found.version.number)
+                    self._swap(self._next, found.root, found.token, found.version.number)
                 except Fenced:  # another writer was first: it is taken over in its turn
                     found = self._look(found.number, found.check)
                     continue
@@ -155,19 +159,27 @@ class Ownership(Writer):
                 return version
 
     def commit(self, version: Version, monoid: str, policy: str) -> None:
-        """Makes a version the last one, and gives up the versions that it does not go on from."""
+        """Makes a version the last one, and gives up the versions that it does not go on from.
+
+        Its number is the next one of the root that it replaces.
+        """
         with self._lock:
-            kept = [old for old in self.root.versions if old.number <= self._lineage]
-            versions = (*kept, version)[-self._retain :]
-            root = replace(
-                self.root,
-                monoid=monoid,
-                policy=policy,
-                lease=None if self._lease is None else self._store.now() + self._lease,
-                next_version=version.number + 1,
-                versions=versions,
-            )
-            self._swap(root, self.root, self._token, version.number)
+            lease = None if self._lease is None else self._store.now() + self._lease
+
+            def committed(root: Root, lineage: int) -> tuple[Root, int]:
+                number = root.next_version
+                kept = [old for old in root.versions if old.number <= lineage]
+                changed = replace(
+                    root,
+                    monoid=monoid,
+                    policy=policy,
+                    lease=lease,
+                    next_version=number + 1,
+                    versions=(*kept, replace(version, number=number))[-self._retain :],
+                )
+                return changed, number
+
+            self._swap(committed, self.root, self._token)
 
     def let_go(self) -> None:
         """Removes the root of a window that has no checkpoint."""
@@ -177,42 +189,49 @@ class Ownership(Writer):
             if self._token is not None and not self.root.versions:
                 self._store.delete_root(self._name, self._token)
 
-    def _next(self, root: Root) -> Root:
+    def _next(self, root: Root, lineage: int) -> tuple[Root, int]:
+        """A root with a higher epoch, which is this writer's."""
         now = self._store.now()
         lease = None if self._lease is None else now + self._lease
-        return replace(root, epoch=next_epoch(root.epoch, now), owner=this_process(), lease=lease)
+        return replace(root, epoch=next_epoch(root.epoch, now), owner=this_process(), lease=lease), lineage
 
     def expire_pins(self) -> bool:
         with self._lock:
             if not self.root.pins or self.root.pinned_as(self.root, self._store.now()) is self.root:
                 return False
-            self._swap(self.root, self.root, self._token)
+            self._swap(lambda root, lineage: (root, lineage), self.root, self._token)
             return True
 
-    def _swap(self, root: Root, before: Root, expected: Token | None, lineage: int | None = None) -> None:
-        """Swaps a root in for another one, with the pins of that one.
+    def _swap(
+        self, change: _Change, before: Root, expected: Token | None, lineage: int | None = None
+    ) -> None:
+        """Swaps in what a change makes of a root, with the pins of that root.
 
-        It goes on from version `lineage`, or else from the same version as before. A reader that sets a pin
-        swaps the root too, and fences nobody: then the root with this pin is the one to be replaced.
+        The window goes on from version `lineage`, by default from the same one as before, unless the change
+        says another. A reader that sets a pin swaps the root too, and fences nobody; and an earlier commit of
+        this writer may be done late. Then the root that is there is the one to be changed, so that none is
+        taken back.
         """
         lineage = self._lineage if lineage is None else lineage
         now = leases.now()
         token: Token | None = None
         while token is None:
+            root, goes_on_from = change(before, lineage)
             if before.pins or root.pins:
                 root = root.pinned_as(before, self._store.now())
             data = self._encoded(root)
             digest = self._digest(root, data) if root.pins else xxhash.xxh3_64_digest(data)
-            sent = _Sent(digest, root, lineage)
+            sent = _Sent(digest, root, goes_on_from)
             self._unanswered += (sent,)
             try:
                 token = self._store.swap_root(self._name, data, expected)
             except Conflict:
                 before, expected, found = self._instead()
+                lineage = found.lineage
                 if found.digest == sent.digest:  # it was done, and only its answer was lost
                     token, root = expected, before
         # nothing is called from here on, so that no interrupt comes between
-        self._token, self.root, self._lineage = token, root, lineage
+        self._token, self.root, self._lineage = token, root, goes_on_from
         self._unanswered, self._answered, self._renewed = (), sent, now
 
     def _instead(self) -> tuple[Root, Token, _Sent]:
@@ -272,9 +291,7 @@ class Ownership(Writer):
     # -- after an answer that was lost ------------------------------------------------------------------
 
     def _prolong(self, until: float) -> None:
-        if self._unanswered:
-            self._find_out()
-        self._swap(replace(self.root, lease=until), self.root, self._token)
+        self._swap(lambda root, lineage: (replace(root, lease=until), lineage), self.root, self._token)
 
     def _find_out(self) -> None:
         """Goes on from a swap that was done without an answer: its commit must not be taken back."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from mta.durability.coding import decode_root
 from mta.durability.manifest import EPOCHS, Extents, next_epoch
 from mta.durability.operations import collect, verify
 from mta.window import MonoidTreeAggregator
-from stores import Store, StoreUnavailable, WrapperStore, open_store, pages_of
+from stores import Conflict, Store, StoreUnavailable, WrapperStore, open_store, pages_of
 from stores.memory import MemoryStore
 from stores.testing import FaultyStore, LateStore
 
@@ -335,3 +336,67 @@ def test_a_store_that_fails_is_not_waited_for_twice_by_one_call() -> None:
         window.extend(range(400))
         assert window.query() == sum(range(100)) + 2 * sum(range(400))
         window.close()
+
+
+class _Late(WrapperStore):
+    """A line on which one commit gets no answer, and is done just before a later call."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.holds, self.due, self.done = False, ("", 0), False
+        self.held: Callable[[], object] | None = None
+
+    def _around(self, call: str, action: Any) -> Any:
+        if call == "swap_root" and self.holds:
+            self.holds, self.held = False, action
+            raise StoreUnavailable("late")
+        if self.held and call == self.due[0]:
+            self.due = call, self.due[1] - 1
+            if not self.due[1]:
+                held, self.held = self.held, None
+                with suppress(Conflict):
+                    held()
+                    self.done = True
+        return action()
+
+
+@pytest.mark.parametrize("due", [("swap_root", 1), ("read_root", 1), ("read_root", 2)])
+@pytest.mark.parametrize("then", ["checkpoint", "renewal"])
+@pytest.mark.parametrize("page_size", [2, 4, 1024])
+def test_a_commit_that_is_done_late_is_not_taken_back(
+    page_size: int, then: str, due: tuple[str, int]
+) -> None:
+    """It arrives while the writer goes on: at the swap, or at one of the reads of the root before it."""
+    with open_store("memory:") as inner:
+        line = _Late(inner)
+        window = AmortizedMTA(
+            monoids.Concat(), POLICY, store=line, name="w", page_size=page_size, retain=5, lease=1000
+        )
+        window._stored.checkpoints._inline = 0
+        expected = ["abc", "abcdef"]
+        window.extend(list("abc"))
+        window.checkpoint()
+        window.extend(list("def"))
+        line.holds = True
+        with pytest.raises(StoreUnavailable):
+            window.checkpoint(offset="late")
+        line.due = due
+        window.extend(list("ghi"))
+        if then == "renewal":
+            hold = window._stored.hold
+            hold._renewed = -1e9
+            hold.renew()
+        number = window.checkpoint(offset="next")
+        versions = decode_root("w", inner.read_root("w")[0]).versions  # type: ignore[index]
+        if line.done:
+            expected.append("abcdefghi")
+        else:  # the root was swapped before it came
+            expected[1] = "abcdefghi"
+        assert [version.number for version in versions] == list(range(1, len(expected) + 1))
+        assert number == window._stored.version == len(expected)
+        window.extend(["j"])
+        assert window.checkpoint() == len(expected) + 1
+        assert verify(inner, "w").problems == []
+        for version, answer in enumerate(expected, 1):
+            again = AmortizedMTA.restore(inner, "w", monoids.Concat(), POLICY, version=version)
+            assert again.query() == answer

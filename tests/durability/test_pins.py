@@ -156,13 +156,61 @@ def test_nothing_is_left_once_a_pin_has_expired(line: Line, store: Clocked, end:
         WindowNotFound, match=r"version 4 of the window .* its pin has expired: renew it in time"
     ):
         reader.query()
-    with pytest.raises(WindowNotFound, match="cannot be pinned"):
-        reader.pin(60)
     assert reader.version == 4
     reader.unpin()
     assert reader.query() == line.answers[line.version]
     assert reader.version == line.version
     reader.close()
+
+
+@pytest.mark.parametrize("how", ["refresh", "pin", "chosen"])
+def test_a_reader_goes_on_once_its_pin_has_expired(line: Line, store: Clocked, how: str) -> None:
+    line.go_on(4)
+    reader = line.reader(version=4 if how == "chosen" else None)
+    reader.pin(60)
+    line.go_on(10)
+    store.moment += 59
+    assert not reader.refresh()
+    line.go_on(1)
+    store.moment += 2
+    line.go_on(1)
+    reader._at.kept.clear()
+    with pytest.raises(WindowNotFound, match="its pin has expired") as error:
+        reader.query()
+    assert ("; refresh() goes on to the last version" in str(error.value)) == (how != "chosen")
+    if how == "chosen":
+        assert not reader.refresh()
+        with pytest.raises(WindowNotFound, match=r"version 4 .* cannot be pinned"):
+            reader.pin(60)
+        assert reader.version == 4
+        return
+    if how == "refresh":
+        assert reader.refresh()
+        assert not reader.refresh()
+    else:
+        reader.pin(60)
+    assert (reader.version, reader.query()) == (line.version, line.answers[line.version])
+    before = line.version
+    line.go_on(5)
+    reader._at.kept.clear()
+    last = before if how == "pin" else line.version
+    assert (reader.query(), reader.version) == (line.answers[last], last)
+    reader.close()
+
+
+@pytest.mark.parametrize("closed", [True, False], ids=["reader closed", "unpinned"])
+def test_closing_leaves_nothing_of_a_pin_that_was_ended(line: Line, closed: bool) -> None:
+    line.go_on(4)
+    reader = line.reader()
+    reader.pin(60)
+    line.go_on(10)
+    if closed:
+        reader.close()
+    else:
+        reader.unpin()
+    assert line.held() > line.named()
+    line.window.close()
+    assert line.held() == line.named()
 
 
 def test_gc_beside_a_writer_keeps_what_is_pinned(line: Line, store: Clocked) -> None:
@@ -263,6 +311,33 @@ def test_a_writer_meets_a_pin_at_each_of_its_swaps(store: Clocked, name: str, ca
     reader.close()
     collect(store, grace=0)
     assert line.held() == line.named()
+
+
+@pytest.mark.parametrize("gone", [True, False], ids=["expired", "held"])
+def test_closing_takes_no_commit_back_because_of_a_pin(store: Clocked, name: str, gone: bool) -> None:
+    """The last commit was done and its answer lost; then the pin expires, which `close` takes out."""
+    lost: list[bool] = []
+    line = Line(
+        FaultyStore(store, lambda what, _: what == "swap_root" and bool(lost) and lost.pop(), after=True),
+        name,
+    )
+    line.go_on(2)
+    reader = line.reader(store)
+    reader.pin(5)
+    line.go_on(1)
+    store.moment += 10 * gone
+    line.window.extend(["x;", "y;"])
+    lost.append(True)
+    with pytest.raises(StoreUnavailable):
+        line.window.checkpoint(offset=71)
+    line.window.close()
+    assert [version.number for version in line.root().versions] == [3, 4]
+    assert len(line.root().pins) == (not gone)
+    assert verify(store, name).problems == []
+    with line.reader(store) as last:
+        assert (last.version, last.offset) == (4, 71)
+        assert last.query() == line.answers[3].partition(";")[2].partition(";")[2] + "x;y;"
+    reader.close()
 
 
 def test_a_commit_without_an_answer_keeps_its_number(store: Clocked, name: str) -> None:

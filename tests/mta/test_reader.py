@@ -165,6 +165,21 @@ def test_a_time_whose_elements_are_gone_is_refused_with_both_times(store: Store)
             reader.at("soon")  # type: ignore[arg-type]
 
 
+def test_a_time_that_a_newer_version_refuses_moves_the_reader(store: Store) -> None:
+    policy = policies.TimeWindow(9)
+    window = AmortizedMTA(monoids.Sum(), policy, store=store, name="w", page_size=2, retain=1)
+    window.extend(range(40), range(40))
+    window.checkpoint()
+    reader = Reader.open(store, "w", monoids.Sum(), policy)
+    window.extend(range(40), range(40, 80))
+    window.checkpoint()
+    window._log.pages._writer.finish()  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match=r"as of 41 .* the youngest element is of 79"):
+        reader.at(41)
+    assert (reader.version, reader.youngest) == (2, 79)
+    window.close()
+
+
 @pytest.mark.parametrize("spans", [False, True])
 def test_a_predicate_is_not_asked_about_other_moments(store: Store, spans: bool) -> None:
     policy: policies.Policy = policies.SumWindow(10)
@@ -387,7 +402,7 @@ def test_another_monoid_or_policy_and_no_window(store: Store) -> None:
     Written(store).go_on(100)
     with pytest.raises(ManifestMismatch, match="monoid Concat"):
         Reader.open(store, "w", monoids.Sum(), Written.policy)
-    with pytest.raises(ManifestMismatch, match="policy CountWindow"):
+    with pytest.raises(ManifestMismatch, match=r"policy CountWindow.*; open it so"):
         Reader.open(store, "w", monoids.Concat(), policies.CountWindow(51))
     with pytest.raises(WindowNotFound, match="no window 'v'"):
         Reader.open(store, "v", monoids.Concat(), Written.policy)
@@ -526,6 +541,20 @@ def test_a_warm_query_makes_no_call_and_opening_few(store: Store) -> None:
     assert counting.round_trips == 3
     assert not reader.refresh()
     assert counting.round_trips == 4
+
+
+def test_a_warm_query_of_many_frames_makes_no_call(store: Store) -> None:
+    frames = {f"f{i}": monoids.Concat().over(policies.TimeWindow(370 * i)) for i in range(1, 21)}
+    with AmortizedMTA(frames, store=store, name="w", page_size=4) as window:
+        window.extend([str(i % 10) for i in range(9000)], range(9000))
+        expected = window.query()
+        window.checkpoint()
+    counting = CountingStore(store)
+    with Reader.open(counting, "w", frames) as reader:
+        assert reader.query() == expected
+        before = counting.round_trips
+        assert reader.query() == expected
+        assert counting.round_trips == before
 
 
 def test_many_windows_are_opened_in_two_calls(store: Store) -> None:
