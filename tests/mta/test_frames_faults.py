@@ -83,9 +83,7 @@ LONG = pytest.mark.long
     ("kind", "page_size", "stored"),
     [
         (AmortizedMTA, 2, True),
-        pytest.param(AmortizedMTA, 256, False, marks=LONG),
-        pytest.param(LogMTA, 2, False, marks=LONG),
-        pytest.param(LogMTA, 256, True, marks=LONG),
+        pytest.param(LogMTA, 4, True, marks=LONG),
     ],
 )
 @pytest.mark.parametrize("name", CALLS)
