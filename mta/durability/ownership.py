@@ -161,13 +161,13 @@ class Ownership(Writer):
     def commit(self, version: Version, monoid: str, policy: str) -> None:
         """Makes a version the last one, and gives up the versions that it does not go on from.
 
-        Its number is the next one of the root that it replaces.
+        It keeps its number, unless the root that it replaces has gone on: then it gets the next one.
         """
         with self._lock:
             lease = None if self._lease is None else self._store.now() + self._lease
 
             def committed(root: Root, lineage: int) -> tuple[Root, int]:
-                number = root.next_version
+                number = max(version.number, root.next_version)
                 kept = [old for old in root.versions if old.number <= lineage]
                 changed = replace(
                     root,

@@ -262,7 +262,7 @@ def test_a_violation_is_found_before_anything_is_swapped(planted: str) -> None:
         hold.claim()
         before = store.read_root("w")
         with pytest.raises(ManifestCorrupt, match=f"so it was not written: .*{reason}") as caught:
-            hold._swap(wrong, wrong, hold._token)
+            hold._swap(lambda *_: (wrong, 0), wrong, hold._token)
         assert "mistake of this library" in str(caught.value)
         assert store.read_root("w") == before
         assert hold.knows_root()

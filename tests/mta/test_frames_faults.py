@@ -76,25 +76,21 @@ def goes_on(window: Any, twin: Any) -> None:
     assert seen(window) == seen(twin)
 
 
-LONG = pytest.mark.long
+TRIED = [
+    *((name, AmortizedMTA, 2) for name in CALLS),
+    *((name, LogMTA, 4) for name in ("push", "slide at", "extend", "evict many")),
+]
 
 
-@pytest.mark.parametrize(
-    ("kind", "page_size", "stored"),
-    [
-        (AmortizedMTA, 2, True),
-        pytest.param(LogMTA, 4, True, marks=LONG),
-    ],
-)
-@pytest.mark.parametrize("name", CALLS)
-def test_a_fault_at_every_call(name: str, kind: Any, page_size: int, stored: bool) -> None:
+@pytest.mark.parametrize(("name", "kind", "page_size"), TRIED)
+def test_a_fault_at_every_call(name: str, kind: Any, page_size: int) -> None:
     call = CALLS[name]
     twins = [window_of(kind, None, page_size) for _ in range(2)]
     call(twins[1])
     states = [seen(twin) for twin in twins]
     for number in places():
         with open_store("memory:") as store:
-            window = window_of(kind, store if stored else None, page_size)
+            window = window_of(kind, store, page_size)
             failed = fails(lambda: call(window), number)  # noqa: B023
             found = seen(window)
             assert found in states, number

@@ -81,8 +81,8 @@ def named(store: Store, name: str) -> set[str]:
 
 @pytest.mark.parametrize(
     ("readers", "checkpoints"),
-    # MTA_TIMES=5 makes a thousand checkpoints of the many
-    [(4, 60), pytest.param(20, examples(200), marks=pytest.mark.long)],
+    # MTA_TIMES=10 makes a thousand checkpoints of the many
+    [(4, 60), pytest.param(20, examples(100), marks=pytest.mark.long)],
     ids=["few", "many"],
 )
 def test_each_answer_is_that_of_the_version_it_names(store_url: str, readers: int, checkpoints: int) -> None:
