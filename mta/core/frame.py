@@ -18,8 +18,6 @@ class Frame(NamedTuple):
     limits: Limits
     #: the least number of elements that each field asks for; no name for a monoid without fields
     least: Mapping[str | None, int]
-    #: whether the frame has limits on times
-    timed: bool
     #: whether the window may end before the youngest element
     lags: bool
     #: whether the window ends with the youngest element, and has a result however few elements there are
@@ -40,9 +38,8 @@ def frames_of(monoid: Monoid, policy: Policy | None) -> list[Frame]:
             )
     frames = []
     for each, least in found:
-        timed = each.open_span is not None or each.closed_span is not None
         lags = each.closed_lag is not None or each.open_lag is not None
-        frames.append(Frame(each, least, timed, lags, not lags and not any(least.values())))
+        frames.append(Frame(each, least, lags, not lags and not any(least.values())))
     return frames
 
 
