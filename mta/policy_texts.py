@@ -11,22 +11,17 @@ import inspect
 
 from mta import policies
 from mta.frames.texts import policy_of
-from mta.monoids.expressions import LONGEST, BadExpression
+from mta.monoids.expressions import BadExpression, parsed
 from mta.policies import Policy
 
 
 def policy_from_text(text: str) -> Policy | None:
     """The policy whose fingerprint, or code, is the text; None for "None". Raises BadExpression."""
-    if len(text) > LONGEST:
-        raise BadExpression(f"not a policy such as CountWindow(100): a text of {len(text):,} characters")
-    try:
-        tree = ast.parse(text.strip(), mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise BadExpression(f"not a policy such as CountWindow(100) | TimeWindow(60): {text!r}") from None
-    if isinstance(tree.body, ast.Constant) and tree.body.value is None:
+    expression = parsed(text, "policy such as CountWindow(100) | TimeWindow(60)")
+    if isinstance(expression, ast.Constant) and expression.value is None:
         return None
     try:
-        return policy_of(tree.body, _KINDS)
+        return policy_of(expression, _KINDS)
     except RecursionError:
         raise BadExpression(f"not a policy: a union of too many, {text[:40]!r}…") from None
     except ValueError as error:

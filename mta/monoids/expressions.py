@@ -21,16 +21,21 @@ class BadExpression(ValueError):
     """The text is no monoid of the catalogue."""
 
 
+def parsed(text: str, what: str) -> ast.expr:
+    """The expression that a text is, not evaluated. Raises BadExpression, which says what the text is not."""
+    if len(text) > LONGEST:
+        raise BadExpression(f"not a {what}: a text of {len(text):,} characters")
+    try:
+        return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise BadExpression(f"not a {what}: {text!r}") from None
+
+
 def monoid_from_text(text: str) -> Monoid:
     """The monoid whose fingerprint, or code, is the text. Raises BadExpression."""
-    if len(text) > LONGEST:
-        raise BadExpression(f"not a monoid such as Max(): a text of {len(text):,} characters")
+    call = parsed(text, 'monoid such as Max() or Fields(peak=Max("temp"))')
     try:
-        tree = ast.parse(text.strip(), mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise BadExpression(f'not a monoid such as Max() or Fields(peak=Max("temp")): {text!r}') from None
-    try:
-        return _built(tree.body)
+        return _built(call)
     except BadExpression as error:
         raise BadExpression(f"{text!r}: {error}") from None
 
