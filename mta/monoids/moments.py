@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 
 import numpy as np
 
@@ -156,7 +157,36 @@ class GeometricMean(Mean):
             return np.exp(np.where(states[1] == math.inf, logs, np.minimum(logs, _LARGEST_LOG)))
 
 
-class _Spread(ColumnarMonoid):
+class ScansElements(ColumnarMonoid):
+    """A monoid with a faster way for states of single elements, whose first column is the count, 1."""
+
+    @abstractmethod
+    def scan_elements(self, states: Columns) -> Columns | None:
+        """The aggregates of all prefixes of at least one element; None if a result is not finite."""
+
+    @abstractmethod
+    def fold_elements(self, states: Columns) -> Columns | None:
+        """The aggregate of at least one element; None if it is not finite."""
+
+    def prefix_columns(self, states: Columns) -> Columns:
+        scanned = self._scanned(states)
+        return super().prefix_columns(states) if scanned is None else scanned
+
+    def suffix_columns(self, states: Columns) -> Columns:
+        scanned = self._scanned(tuple(column[::-1] for column in states))
+        if scanned is None:
+            return super().suffix_columns(states)
+        return tuple(column[::-1] for column in scanned)
+
+    def fold_columns(self, states: Columns) -> Columns:
+        folded = self.fold_elements(states) if all_ones(states[0]) else None
+        return super().fold_columns(states) if folded is None else folded
+
+    def _scanned(self, states: Columns) -> Columns | None:
+        return self.scan_elements(states) if len(states[0]) and all_ones(states[0]) else None
+
+
+class _Spread(ScansElements):
     """A state is (count, mean, sum of squared differences from the mean), with the combine of Chan et al.
 
     Infinity minus infinity is NaN, so one infinite element makes the result NaN, at any position.
@@ -234,19 +264,7 @@ class _Spread(ColumnarMonoid):
         with quiet():
             return states[2] / (states[0] - self.freedom)
 
-    def prefix_columns(self, states: Columns) -> Columns:
-        scanned = _scan_elements(states)
-        return super().prefix_columns(states) if scanned is None else scanned
-
-    def suffix_columns(self, states: Columns) -> Columns:
-        scanned = _scan_elements(tuple(column[::-1] for column in states))
-        if scanned is None:
-            return super().suffix_columns(states)
-        return tuple(column[::-1] for column in scanned)
-
-    def fold_columns(self, states: Columns) -> Columns:
-        if not all_ones(states[0]):
-            return super().fold_columns(states)
+    def fold_elements(self, states: Columns) -> Columns | None:
         with quiet():
             first = states[1][0]
             differences = states[1] - first
@@ -255,33 +273,28 @@ class _Spread(ColumnarMonoid):
             differences *= differences
             squares = differences.sum()
         if not math.isfinite(squares):
-            return super().fold_columns(states)
+            return None
         return (np.array([len(states[0])]), np.array([first + shift]), np.array([squares]))
 
+    def scan_elements(self, states: Columns) -> Columns | None:
+        """In a few passes, with all numbers relative to the first element.
 
-def _scan_elements(states: Columns) -> Columns | None:
-    """The aggregates of all prefixes of states of single elements, in a few passes.
-
-    None for states of several elements, and if a result is not finite. All numbers are relative to the first
-    element. It is in every prefix, so its squared difference from the mean is at most j times the sum of
-    squares of the j elements: the subtraction loses few digits.
-    """
-    counts, values, _ = states
-    if not all_ones(counts) or not len(values):
-        return None
-    first = values[0]
-    counts = counting(len(values))
-    with quiet():
-        differences = values - first
-        sums = np.add.accumulate(differences)
-        differences *= differences
-        squares = np.add.accumulate(differences, out=differences)
-        means = sums / counting_real(len(counts))
-        sums *= means
-        squares -= sums
-        np.maximum(squares, 0.0, out=squares)
-        means += first
-    return (counts, means, squares) if math.isfinite(squares[-1]) else None
+        It is in every prefix, so its squared difference from the mean is at most j times the sum of squares
+        of the j elements: the subtraction loses few digits.
+        """
+        values = states[1]
+        first, count = values[0], len(values)
+        with quiet():
+            differences = values - first
+            sums = np.add.accumulate(differences)
+            differences *= differences
+            squares = np.add.accumulate(differences, out=differences)
+            means = sums / counting_real(count)
+            sums *= means
+            squares -= sums
+            np.maximum(squares, 0.0, out=squares)
+            means += first
+        return (counting(count), means, squares) if math.isfinite(squares[-1]) else None
 
 
 class Variance(_Spread):

@@ -8,14 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from mta.kinds import Array, Columns, Result, Results, Row, State
-from mta.monoids.base import ColumnarMonoid
 from mta.monoids.columns import check_numbers, exact_column, exact_number, number, numeric_column
-from mta.monoids.moments import all_ones, counting, counting_real, ones
+from mta.monoids.moments import ScansElements, counting, counting_real, ones
 from mta.monoids.ufuncs import quiet
 from mta.options import check_between
 
 
-class _Pairs(ColumnarMonoid):
+class _Pairs(ScansElements):
     """A state is (count, mean of x, mean of y, sums of products of differences from these means).
 
     Such a sum is of the squares of x, of the squares of y, or of the products of both. The combine is that
@@ -93,19 +92,7 @@ class _Pairs(ColumnarMonoid):
         if (states[0] < 1).any() or any((column < 0).any() for column in squares):
             raise ValueError(f"{self!r} has no states with a negative sum of squares or a count below 1")
 
-    def prefix_columns(self, states: Columns) -> Columns:
-        scanned = self._scan_elements(states)
-        return super().prefix_columns(states) if scanned is None else scanned
-
-    def suffix_columns(self, states: Columns) -> Columns:
-        scanned = self._scan_elements(tuple(column[::-1] for column in states))
-        if scanned is None:
-            return super().suffix_columns(states)
-        return tuple(column[::-1] for column in scanned)
-
-    def fold_columns(self, states: Columns) -> Columns:
-        if not all_ones(states[0]):
-            return super().fold_columns(states)
+    def fold_elements(self, states: Columns) -> Columns | None:
         firsts = (states[1][0], states[2][0])
         with quiet():
             differences = [states[1] - firsts[0], states[2] - firsts[1]]
@@ -114,19 +101,16 @@ class _Pairs(ColumnarMonoid):
                 difference -= shift
             sums = [(differences[a] * differences[b]).sum() for a, b in self.products]
         if not all(map(math.isfinite, sums)):
-            return super().fold_columns(states)
+            return None
         parts = [firsts[0] + shifts[0], firsts[1] + shifts[1], *sums]
         return (np.array([len(states[0])]), *(np.array([part]) for part in parts))
 
-    def _scan_elements(self, states: Columns) -> Columns | None:
-        """The aggregates of all prefixes of states of single elements, in a few passes.
+    def scan_elements(self, states: Columns) -> Columns | None:
+        """In a few passes, with all numbers relative to the first element.
 
-        None for states of several elements, and if a result is not finite. All numbers are relative to the
-        first element. It is in every prefix, so the subtraction loses few digits of sums of squares. A sum
-        of products is at most the root of both sums of squares, and loses as little beside that root.
+        It is in every prefix, so the subtraction loses few digits of sums of squares. A sum of products is at
+        most the root of both sums of squares, and loses as little beside that root.
         """
-        if not all_ones(states[0]) or not len(states[0]):
-            return None
         count = len(states[0])
         columns = (states[1], states[2])
         with quiet():
