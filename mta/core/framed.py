@@ -76,9 +76,14 @@ class FramedLog:
         finish(self.log)
         return [view for _, view in self._frames if len(view)]
 
-    def __len__(self) -> int:
+    def _extent(self) -> tuple[int, int]:
+        """From where to where there are elements in a window."""
         held = self._held()
-        return max(view.end for view in held) - min(view.head for view in held) if held else 0
+        return min((view.head for view in held), default=0), max((view.end for view in held), default=0)
+
+    def __len__(self) -> int:
+        head, end = self._extent()
+        return end - head
 
     @property
     def oldest(self) -> Any:
@@ -199,21 +204,25 @@ class FramedLog:
 
     def _extend(self, batch: Batch, moments: Array | None) -> Any:
         finish(self.log)
-        log, last = self.log, column_of([batch.last])
+        log = self.log
         with log.taking_back():
             after, added = self._longer(batch, 0)
             results = None if moments is None else self._results_at(after, moments)
-            changes = []
-            for frame, view in self._frames:
-                spans = spans_at(after, frame.limits, view.head, last, np.array([after.tail]))
-                head, end = int(spans.heads[0]), int(spans.ends[0])
-                entering = after.fold(max(view.end, head), end, view.layout)
-                oldest = self._time_at(after, view, head, end)
-                changes.append(self._moved(view, head, end, entering, oldest))
+            changes = self._moved_to_tail(after)
             changes += self._kept(after, after.youngest, changes)
             commit_all(log, added, changes)
         self._read_ahead()
         return results
+
+    def _moved_to_tail(self, log: Log) -> list[Change]:
+        """What becomes of the windows as of the youngest element of a log."""
+        moment, tail, changes = column_of([log.youngest]), np.array([log.tail]), []
+        for frame, view in self._frames:
+            spans = spans_at(log, frame.limits, view.head, moment, tail)
+            head, end = int(spans.heads[0]), int(spans.ends[0])
+            entering = log.fold(max(view.end, head), end, view.layout)
+            changes.append(self._moved(view, head, end, entering, self._time_at(log, view, head, end)))
+        return changes
 
     def slide(self, batch: Batch) -> Results:
         """Appends a batch; the results of all its rows."""
@@ -368,17 +377,15 @@ class FramedLog:
 
     def evict(self, k: int) -> None:
         """Evicts the k oldest elements from all windows."""
-        held = self._held()
         if k:
-            self._evict_before(min(view.head for view in held) + k)
+            self._evict_before(self._extent()[0] + k)
 
     def evict_until(self, time: Time) -> int:
         """Evicts all elements with times up to this one; returns how many there were in the windows."""
-        held, count = self._held(), len(self)
+        head, end = self._extent()
         position = self.log.first_position(self.first, time, "right")
-        head = min((view.head for view in held), default=position)
         self._evict_before(position)
-        return min(max(0, position - head), count)
+        return max(0, min(position, end) - head)
 
     def _evict_before(self, position: int) -> None:
         changes = []
@@ -396,13 +403,7 @@ class FramedLog:
         log, before = self.log, min(view.head for _, view in self._frames)
         if not log.tail:
             return 0
-        changes = []
-        for frame, view in self._frames:
-            spans = spans_at(log, frame.limits, view.head, column_of([log.youngest]), np.array([log.tail]))
-            head, end = max(view.head, int(spans.heads[0])), max(view.end, int(spans.ends[0]))
-            entering = log.fold(max(view.end, head), end, view.layout)
-            changes.append(self._moved(view, head, end, entering, self._time_at(log, view, head, end)))
-        self._commit(changes)
+        self._commit(self._moved_to_tail(log))
         return min(view.head for _, view in self._frames) - before
 
     def _commit(self, changes: list[Change]) -> None:
