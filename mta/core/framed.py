@@ -301,10 +301,7 @@ class FramedLog:
                 log, frame.limits, start, moments[block], None if tails is None else tails[block]
             )
             held = spans.heads < spans.ends
-            if not held.all():
-                walk.go(Spans(spans.heads[held], spans.ends[held]))
-            else:
-                walk.go(spans)
+            walk.go(Spans(spans.heads[held], spans.ends[held]))
             counts.append(spans.ends - spans.heads)
             start, end = int(spans.heads[-1]), int(spans.ends[-1])
         return filled(frame, view.layout, walk.answers, joined(counts)), start, end
