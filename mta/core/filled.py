@@ -20,11 +20,11 @@ def filled(frame: Frame, layout: Layout, answers: list[Lowered], counts: Array) 
     if not isinstance(layout.monoid, Fields):
         column = None if lowered is None else result_column(lowered)
         short = counts < max(frame.least.values())
-        return as_results(_withheld(_scattered(column, held, nothing), short))
+        return as_results(withheld(_scattered(column, held, nothing), short))
     results = {}
     for name, empty in nothing.items():
         column = _scattered(None if lowered is None else lowered[name], held, empty)
-        results[name] = _withheld(column, counts < frame.least.get(name, frame.least.get(None, 0)))
+        results[name] = withheld(column, counts < frame.least.get(name, frame.least.get(None, 0)))
     return results
 
 
@@ -43,7 +43,7 @@ def _scattered(results: Array | None, held: Array, empty: Result) -> Array:
     return column
 
 
-def _withheld(results: Array, short: Array) -> Array:
+def withheld(results: Array, short: Array) -> Array:
     """The results, with None for windows that are too short."""
     if not short.any():
         return results

@@ -35,11 +35,11 @@ def first_rows(starts: Array, count: int, times: Array | None, limits: Limits) -
         np.maximum(firsts, np.arange(count) - (min(limits.count, count) - 1), out=firsts)
     for span, side in limits.spans():
         assert times is not None
-        np.maximum(firsts, _since(starts, lengths, times, span, side), out=firsts)
+        np.maximum(firsts, since(starts, lengths, times, span, side), out=firsts)
     return firsts
 
 
-def _since(starts: Array, lengths: Array, times: Array, span: float, side: Side) -> Array:
+def since(starts: Array, lengths: Array, times: Array, span: float, side: Side) -> Array:
     """The first row of each row's window in time, which may be in an earlier group."""
     if len(starts) > 1 and times.dtype.kind == "i":
         together = _one_after_another(starts, lengths, times, span, side)
@@ -55,7 +55,7 @@ def _since(starts: Array, lengths: Array, times: Array, span: float, side: Side)
 
 
 def _side_by_side(lengths: Array, times: Array, span: float, side: Side) -> Array:
-    """`_since` for real times: NumPy sorts pairs of a group and a time as complex numbers."""
+    """`since` for real times: NumPy sorts pairs of a group and a time as complex numbers."""
     groups = np.repeat(np.arange(len(lengths)), lengths)
     order = times.argsort(kind="stable")
     wanted = np.empty(len(times), dtype=np.complex128)

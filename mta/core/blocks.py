@@ -1,0 +1,210 @@
+"""Folds of any ranges of a run, many at once, from blocks of the run.
+
+A range is a suffix of one block, whole blocks, and a prefix of another block. Suffixes and prefixes of all
+blocks take two scans, for which the blocks lie side by side. The whole blocks are ranges of a run that is
+`BLOCK` times shorter. So a range costs two combines, however long it is, and ranges may come in any order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mta.core.folds import take
+from mta.core.states import ColumnLayout, Layout, Run
+from mta.kinds import Array
+
+#: Entries of a block. A scan of blocks takes one call for each of these.
+BLOCK = 32
+
+#: Up to this number of entries the fixed cost of calls outweighs that of combines.
+FEW_ENTRIES = 1 << 15
+
+
+class Blocks:
+    """A run of columns of states, or only some blocks of it."""
+
+    def __init__(
+        self, layout: ColumnLayout, states: Run, used: Array | None = None, whole: Run | None = None
+    ) -> None:
+        """Without `used`, `states` are those of the whole run.
+
+        With `used`, which tells for each block whether it is there, they are those of the used blocks, and
+        `whole` has the fold of each block of the run. Only the last block may be shorter than the others.
+        """
+        self._layout, self._states, self._whole = layout, states, whole
+        #: the place of each block among those that are there
+        self._places = None if used is None or used.all() else np.cumsum(used) - 1
+        self._scanned: tuple[Run, Run] | None = None
+        self._above: Blocks | None = None
+
+    def folds(self, layout: Layout, starts: Array, stops: Array) -> Run:
+        """For each range, none of which is empty, the fold of its entries, as states of `layout`.
+
+        `layout` is that of the run, or of a part of its fields. The blocks where ranges begin and end must be
+        there.
+        """
+        first, last = starts // BLOCK, (stops - 1) // BLOCK
+        inside = first == last
+        if self._places is not None:
+            starts = starts + (self._places[first] - first) * BLOCK
+            stops = stops + (self._places[last] - last) * BLOCK
+        if inside.all():
+            return self._inside(layout, starts, stops)
+        if not inside.any():
+            return self._across(layout, starts, stops, first, last)
+        within, across = np.flatnonzero(inside), np.flatnonzero(~inside)
+        parts = [
+            self._inside(layout, starts[within], stops[within]),
+            self._across(layout, starts[across], stops[across], first[across], last[across]),
+        ]
+        order = np.empty(len(starts), np.int64)
+        order[within], order[across] = np.arange(len(within)), np.arange(len(within), len(starts))
+        return layout.take(layout.concat(parts), order)
+
+    # -- within a block ---------------------------------------------------------------------------------
+
+    def _inside(self, layout: Layout, starts: Array, stops: Array) -> Run:
+        """Ranges within a block, from the folds of each 1, 2, 4 … entries that follow each other."""
+        lengths, states = stops - starts, layout.picked(self._states)
+        longest = int(lengths.max())
+        if longest == 1:
+            return take(layout, states, starts) if _ascend(starts) else layout.take(states, starts)
+        states, stops = _of_few_blocks(layout, states, starts, stops)
+        found: Run = None
+        #: whether a part of the range is folded
+        begun = np.zeros(len(starts), bool)
+        size = 1
+        while True:
+            rows = np.flatnonzero(lengths & size)
+            if len(rows):
+                stops[rows] -= size
+                found = _with_older(layout, found, begun, rows, layout.take(states, stops[rows]))
+                begun[rows] = True
+            if 2 * size > longest:
+                return found
+            count = layout.length(states)
+            states = layout.combine(layout.cut(states, 0, count - size), layout.cut(states, size, count))
+            size *= 2
+
+    # -- over several blocks ----------------------------------------------------------------------------
+
+    def _across(self, layout: Layout, starts: Array, stops: Array, first: Array, last: Array) -> Run:
+        """Ranges that begin in block `first` and end in a later block `last`."""
+        prefixes, suffixes = self._scans()
+        older = layout.take(layout.picked(suffixes), starts)
+        between = np.flatnonzero(last - first > 1)
+        if len(between):
+            after, until = first[between] + 1, last[between]
+            # neighbours often have the same whole blocks
+            new = np.ones(len(between), bool)
+            new[1:] = (after[1:] != after[:-1]) | (until[1:] != until[:-1])
+            distinct = np.flatnonzero(new)
+            folds = self._tier().folds(layout, after[distinct], until[distinct])
+            folds = layout.take(folds, np.cumsum(new) - 1)
+            if len(between) == len(starts):
+                older = layout.combine(older, folds)
+            else:
+                older = layout.put(older, between, layout.combine(layout.take(older, between), folds))
+        picked = layout.picked(prefixes)
+        ends = stops - 1
+        younger = take(layout, picked, ends) if _ascend(ends) else layout.take(picked, ends)
+        return layout.combine(older, younger)
+
+    def _scans(self) -> tuple[Run, Run]:
+        """The prefixes and the suffixes of all blocks that are there."""
+        if self._scanned is None:
+            layout, states = self._layout, self._states
+            count = layout.length(states)
+            blocks = -(-count // BLOCK)
+            if blocks * BLOCK > count:  # the last block is filled up with anything
+                states = layout.take(states, np.minimum(np.arange(blocks * BLOCK), count - 1))
+            # entry 0 of all blocks, then entry 1 of all blocks …
+            beside = tuple(_turned(column, -1, BLOCK) for column in states)
+            scan = _scans_by_doubling if count <= FEW_ENTRIES else _scans_by_entries
+            prefixes, suffixes = scan(layout, beside, blocks)
+            self._scanned = self._in_order(prefixes), self._in_order(suffixes)
+        return self._scanned
+
+    @staticmethod
+    def _in_order(beside: Run) -> Run:
+        return tuple(_turned(column, BLOCK, -1) for column in beside)
+
+    def _tier(self) -> Blocks:
+        """The run of the folds of whole blocks."""
+        if self._above is None:
+            self._above = Blocks(self._layout, self.whole())
+        return self._above
+
+    def whole(self) -> Run:
+        """The fold of each block, but for the last one if it is shorter: then it may be anything."""
+        if self._whole is None:
+            self._whole = tuple(column[::BLOCK].copy() for column in self._scans()[1])
+        return self._whole
+
+
+def _turned(column: Array, rows: int, columns: int) -> Array:
+    """A column, read as a matrix of some rows, in the order of the columns of the matrix."""
+    return column.reshape(rows, columns).T.reshape(-1)
+
+
+def _scans_by_entries(layout: Layout, beside: Run, blocks: int) -> tuple[Run, Run]:
+    """The prefixes and the suffixes of blocks that lie side by side: a call for each entry of a block."""
+    entries = [layout.cut(beside, start, start + blocks) for start in range(0, blocks * BLOCK, blocks)]
+    prefixes, suffixes = entries[:1], entries[-1:]
+    for each in entries[1:]:
+        prefixes.append(layout.combine(prefixes[-1], each))
+    for each in entries[-2::-1]:
+        suffixes.append(layout.combine(each, suffixes[-1]))
+    return layout.concat(prefixes), layout.concat(suffixes[::-1])
+
+
+def _scans_by_doubling(layout: Layout, beside: Run, blocks: int) -> tuple[Run, Run]:
+    """The same in fewer calls of more combines, for few entries."""
+    prefixes = suffixes = beside
+    count, step = blocks * BLOCK, blocks
+    while step < count:
+        older, younger = layout.cut(prefixes, 0, count - step), layout.cut(prefixes, step, count)
+        prefixes = layout.concat([layout.cut(prefixes, 0, step), layout.combine(older, younger)])
+        older, younger = layout.cut(suffixes, 0, count - step), layout.cut(suffixes, step, count)
+        suffixes = layout.concat([layout.combine(older, younger), layout.cut(suffixes, count - step, count)])
+        step *= 2
+    return prefixes, suffixes
+
+
+def _ascend(indices: Array) -> bool:
+    return len(indices) < 2 or bool((indices[1:] >= indices[:-1]).all())
+
+
+def _of_few_blocks(layout: Layout, states: Run, starts: Array, stops: Array) -> tuple[Run, Array]:
+    """The entries of the blocks that ranges are in, and the stops of the ranges among these."""
+    count = layout.length(states)
+    used = np.zeros(-(-count // BLOCK), bool)
+    used[starts // BLOCK] = True
+    if used.all():
+        return states, stops.copy()
+    entries = block_entries(np.flatnonzero(used), count)
+    places, last = np.cumsum(used) - 1, stops - 1
+    return layout.take(states, entries), places[last // BLOCK] * BLOCK + last % BLOCK + 1
+
+
+def block_entries(blocks: Array, count: int) -> Array:
+    """The indices of the entries of some blocks of a run of `count` entries."""
+    entries: Array = (blocks[:, None] * BLOCK + np.arange(BLOCK)).reshape(-1)
+    over = int(entries[-1]) + 1 - count if len(entries) else 0
+    return entries[:-over] if over > 0 else entries
+
+
+def _with_older(layout: Layout, found: Run, begun: Array, rows: Array, older: Run) -> Run:
+    """Folds with older entries before those of some rows. A row that is not begun may hold anything."""
+    if found is None:
+        places = np.zeros(len(begun), np.int64)
+        places[rows] = np.arange(len(rows))
+        return older if len(rows) == len(begun) else layout.take(older, places)
+    going = begun[rows]
+    if going.all():
+        older = layout.combine(older, layout.take(found, rows))
+    elif going.any():
+        both = np.flatnonzero(going)
+        folds = layout.combine(layout.take(older, both), layout.take(found, rows[both]))
+        older = layout.put(older, both, folds)
+    return older if len(rows) == len(begun) else layout.put(found, rows, older)

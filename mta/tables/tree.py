@@ -1,0 +1,270 @@
+"""The windows of any number of keys, with as many rows in memory as one leaf has.
+
+Keys are split by their hashes as long as a leaf has more rows than fit in memory. A key that alone has more
+rows has windows of its own (`mta.tables.long`). Nodes never change, so that a call that fails leaves them as
+they were.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from mta.core.states import Layout
+from mta.kinds import Array
+from mta.monoids.base import joined
+from mta.tables.keys import hashes_of_keys
+from mta.tables.leaf import Rows, SortedRows, merged, rolled, with_folds
+from mta.tables.long import LongKeys, LongWork, WindowStore
+from mta.tables.plan import Plan
+from mta.tables.scratch import Scratch
+from mta.keyed.block import ranges
+
+#: The most rows whose windows are computed in memory together, and how many children have on average when a
+#: node is split.
+LEAF_ROWS, CHILD_ROWS = 1 << 19, 3 << 17
+
+#: The most children of a node.
+MOST_CHILDREN = 1 << 10
+
+
+class Part(NamedTuple):
+    """Rows that came before: a handle, and how many."""
+
+    handle: Any
+    count: int
+
+
+@dataclass(frozen=True)
+class Node:
+    """Some keys: a leaf, a node with children, or the keys with windows of their own."""
+
+    #: older rows first
+    parts: tuple[Part, ...] = ()
+    children: tuple[Node, ...] | None = None
+    long: LongKeys | None = None
+
+    @property
+    def rows(self) -> int:
+        return sum(part.count for part in self.parts)
+
+    def handles(self) -> list[Any]:
+        """All handles, also of the children."""
+        return [part.handle for part in self.parts] + [
+            handle for child in self.children or () for handle in child.handles()
+        ]
+
+    def moved(self, move: Callable[[Any], Any]) -> Node:
+        """The same node with other handles."""
+        parts = tuple(Part(move(part.handle), part.count) for part in self.parts)
+        children = None if self.children is None else tuple(child.moved(move) for child in self.children)
+        return replace(self, parts=parts, children=children)
+
+
+class Places(NamedTuple):
+    """What one call of `rolling` works with."""
+
+    plan: Plan
+    #: whether more rows are to come
+    keeps: bool
+    #: for rows that came before
+    state: Scratch
+    #: for rows of this call, and for results
+    rows: Scratch
+    results: Scratch
+    windows: WindowStore
+
+
+class Inflow:
+    """The rows of one call that come to one node, piece by piece, and then their results."""
+
+    def __init__(self, places: Places, node: Node, coming: int, factor: int = 1) -> None:
+        """About `coming` rows are to come. The nodes above were split into `factor` nodes together."""
+        self._places, self._node, self._coming, self._factor = places, node, coming, factor
+        self._pieces: list[Any] = []
+        self._counts: list[int] = []
+        self._rows = node.rows
+        #: the least and the greatest hash of the keys so far; None before it is known
+        self._bounds: tuple[int, int] | None = None
+        self._children: list[Inflow] | None = None
+        #: of each piece, which child each row is in
+        self._routes: list[Any] = []
+        if node.children is not None:
+            self._children = self._inflows(node.children)
+        self._results: list[Any] = []
+
+    def _inflows(self, nodes: Sequence[Node]) -> list[Inflow]:
+        coming, factor = self._coming // len(nodes), self._factor * len(nodes)
+        return [Inflow(self._places, node, coming, factor) for node in nodes]
+
+    def add(self, rows: Rows | None, hashes: Array | None) -> None:
+        """Takes a piece, None for one without rows."""
+        if self._children is not None:
+            self._route(rows, hashes)
+            return
+        self._pieces.append(None if rows is None else self._places.rows.put((rows, hashes)))
+        self._counts.append(0 if rows is None else rows.count)
+        if rows is None or hashes is None:
+            return
+        self._rows += rows.count
+        if self._node.long is None and max(self._rows, self._node.rows + self._coming) > LEAF_ROWS:
+            self._see(hashes)
+            if self._bounds is not None and self._bounds[0] < self._bounds[1] and self._factor < 2**54:
+                self._split()
+
+    def _see(self, hashes: Array) -> None:
+        """Notes which hashes there are: keys of one hash cannot be split."""
+        if self._bounds is None:
+            older = [self._hashes(self._places.state.get(part.handle)) for part in self._node.parts]
+            pieces = [self._places.rows.get(piece)[1] for piece in self._pieces if piece is not None]
+            hashes = np.concatenate([*older, *pieces])
+            self._bounds = int(hashes.min()), int(hashes.max())
+        self._bounds = min(self._bounds[0], int(hashes.min())), max(self._bounds[1], int(hashes.max()))
+
+    @staticmethod
+    def _hashes(rows: SortedRows) -> Array:
+        return hashes_of_keys(rows.keys, len(rows.lengths))
+
+    def _split(self) -> None:
+        places, node = self._places, self._node
+        rows = max(self._rows, node.rows + self._coming)
+        fan = min(MOST_CHILDREN, max(2, math.ceil(rows / CHILD_ROWS)))
+        parts: list[list[Part]] = [[] for _ in range(fan)]
+        for part in node.parts:
+            older = places.state.get(part.handle)
+            routes = self._routes_of(self._hashes(older), fan)
+            for child in range(fan):
+                some = _of_keys(places.plan, older, np.flatnonzero(routes == child))
+                if some.count:
+                    parts[child].append(Part(places.state.put(some), some.count))
+        self._children = self._inflows([Node(parts=tuple(each)) for each in parts])
+        pieces, self._pieces = self._pieces, []
+        for piece in pieces:
+            self._route(*((None, None) if piece is None else places.rows.get(piece)))
+
+    def _routes_of(self, hashes: Array, fan: int) -> Array:
+        """Which of so many children each hash belongs to."""
+        return ((hashes // np.uint64(self._factor)) % np.uint64(fan)).astype(np.uint16)
+
+    def _route(self, rows: Rows | None, hashes: Array | None) -> None:
+        assert self._children is not None
+        if rows is None or hashes is None:
+            self._routes.append(None)
+            for child in self._children:
+                child.add(None, None)
+            return
+        fan = len(self._children)
+        routes = self._routes_of(hashes, fan)
+        order = routes.argsort(kind="stable")
+        self._routes.append(self._places.rows.put(routes))
+        counts = np.bincount(routes, minlength=fan)
+        ends = np.cumsum(counts).tolist()
+        for child, end, count in zip(self._children, ends, counts.tolist(), strict=True):
+            some = order[end - count : end]
+            if count:
+                child.add(_taken(self._places.plan, rows, some), hashes[some])
+            else:
+                child.add(None, None)
+
+    # -- results ----------------------------------------------------------------------------------------
+
+    def finish(self) -> Node:
+        """Computes all results; returns the node to go on from."""
+        if self._children is not None:
+            return Node(children=tuple(child.finish() for child in self._children))
+        if not any(self._counts):
+            self._results = [None] * len(self._counts)
+            return self._node
+        if self._node.long is not None or self._rows > LEAF_ROWS:
+            return self._finish_long()
+        places = self._places
+        older = [places.state.get(part.handle) for part in self._node.parts]
+        pieces = [places.rows.get(piece)[0] for piece in self._pieces if piece is not None]
+        new = _together(places.plan, pieces)
+        del pieces
+        results, kept = rolled(places.plan, older, new, keeps=places.keeps)
+        del older, new
+        ends = np.cumsum(self._counts).tolist()
+        for end, count in zip(ends, self._counts, strict=True):
+            some = {name: column[end - count : end] for name, column in results.items()}
+            self._results.append(places.results.put(some) if count else None)
+        if kept is None:
+            return self._node
+        return Node(parts=self._with(kept))
+
+    def _with(self, kept: SortedRows) -> tuple[Part, ...]:
+        """The parts and a younger one; parts of about one size are merged, so that there are few."""
+        places, parts = self._places, list(self._node.parts)
+        while parts and 2 * kept.count > parts[-1].count:
+            kept = merged(places.plan, [places.state.get(parts.pop().handle), kept])
+        return (*parts, Part(places.state.put(kept), kept.count))
+
+    def _finish_long(self) -> Node:
+        places = self._places
+        work = LongWork(places.plan, self._node.long or LongKeys(), places.windows)
+        try:
+            for part in self._node.parts:
+                work.extend(places.state.get(part.handle))
+            for piece in self._pieces:
+                if piece is None:
+                    self._results.append(None)
+                else:
+                    self._results.append(places.results.put(work.results(places.rows.get(piece)[0])))
+            return Node(long=work.saved()) if places.keeps else self._node
+        finally:
+            work.close()
+
+    def results(self, piece: int) -> dict[str, Array] | None:
+        """The results of a piece; None if it has no rows."""
+        if self._children is None:
+            handle = self._results[piece]
+            return None if handle is None else dict(self._places.results.get(handle))
+        if self._routes[piece] is None:
+            return None
+        parts = [part for child in self._children if (part := child.results(piece)) is not None]
+        order = self._places.rows.get(self._routes[piece]).argsort(kind="stable")
+        found = {}
+        for name in self._places.plan.names:
+            column = joined([part.pop(name) for part in parts])
+            found[name] = np.empty_like(column)
+            found[name][order] = column
+        return found
+
+
+def _layouts(plan: Plan) -> list[Layout]:
+    return [program.layout for program in plan.programs]
+
+
+def _taken(plan: Plan, rows: Rows, order: Array) -> Rows:
+    indices = pa.array(order)
+    return Rows(
+        [column.take(indices) for column in rows.keys],
+        None if rows.times is None else rows.times[order],
+        [layout.take(each, order) for layout, each in zip(_layouts(plan), rows.elements, strict=True)],
+        len(order),
+    )
+
+
+def _together(plan: Plan, pieces: Sequence[Rows]) -> Rows:
+    if len(pieces) == 1:
+        return pieces[0]
+    elements = zip(*(piece.elements for piece in pieces), strict=True)
+    return Rows(
+        [pa.concat_arrays(parts) for parts in zip(*(piece.keys for piece in pieces), strict=True)],
+        None if pieces[0].times is None else np.concatenate([piece.times for piece in pieces]),
+        [layout.concat(parts) for layout, parts in zip(_layouts(plan), elements, strict=True)],
+        sum(piece.count for piece in pieces),
+    )
+
+
+def _of_keys(plan: Plan, rows: SortedRows, keys: Array) -> SortedRows:
+    indices, lengths = pa.array(keys), rows.lengths[keys]
+    order = ranges(rows.starts[keys], lengths)
+    elements = [layout.take(each, order) for layout, each in zip(_layouts(plan), rows.elements, strict=True)]
+    times = None if rows.times is None else rows.times[order]
+    return with_folds(plan, SortedRows([column.take(indices) for column in rows.keys], lengths, times, elements))
