@@ -102,7 +102,7 @@ def _outcome(view: View, heads: Heads, batch: Batch, states: Run) -> Outcome:
             results = layout.lower_all(walk.answers)
             return Outcome(results, walk.head, walk.oldest, walk.stack, walk.r1, walk.total)
     firsts = heads.in_batch(seeing)
-    folds = window_folds(layout, states, firsts, seeing)
+    folds = window_folds(layout, states, firsts, range(seeing, count))
     results = layout.lower_all([*walk.answers, layout.lowered(folds)])
     first, last = int(firsts[-1]), layout.length(folds) - 1
     total = layout.at(folds, last)

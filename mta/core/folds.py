@@ -2,96 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from mta.core.states import NOTHING, Layout, Run
+from mta.core.states import Layout, Run
 from mta.monoids.base import Array
 
 #: Windows shorter than this on average are cheaper in plain Python than in NumPy calls.
 SHORT_WINDOW = 24
 
 
-def window_folds(layout: Layout, states: Run, firsts: Array, start: int) -> Run:
-    """For each row from `start` on, the fold of rows firsts[row - start] to row; firsts never decrease."""
-    stop = layout.length(states)
-    rows = np.arange(start, stop)
-    if (rows - firsts).mean() < SHORT_WINDOW:
-        return short_folds(layout, states, firsts.tolist(), start)
-    parts = []
-    row = start
-    while row < stop:
-        # two stacks: suffixes of the rows that the row sees before it, prefixes from the row on
-        first = int(firsts[row - start])
-        end = start + int(firsts.searchsorted(row, "right"))
-        both = start + int(firsts.searchsorted(row, "left"))
-        prefixes = layout.prefixes(layout.cut(states, row, end))
-        if both > row:
-            suffixes = layout.suffixes(layout.cut(states, first, row))
-            suffixes = take(layout, suffixes, firsts[row - start : both - start] - first)
-            parts.append(layout.combine(suffixes, layout.cut(prefixes, 0, both - row)))
-        if end > both:
-            parts.append(layout.cut(prefixes, max(both, row) - row, end - row))
-        row = end
-    return layout.concat(parts)
+def window_folds(layout: Layout, states: Run, firsts: Array, lasts: Array | range) -> Run:
+    """For each window, the fold of rows `first` to `last`; neither ever decreases, and none is empty.
 
-
-def short_folds(layout: Layout, states: Run, firsts: list[int], start: int) -> Run:
-    """The same by Two-Stacks over plain states, for short windows or few rows."""
-    items = layout.state_list(states)
-    combine = layout.monoid.combine
-    oldest, flip = firsts[0], start
-    front = _suffixes_reversed(combine, items[oldest:start])
-    back = NOTHING
-    folds = []
-    for row, first in enumerate(firsts, start):
-        if first >= flip > oldest or first > oldest >= flip:
-            front, flip, back = _suffixes_reversed(combine, items[first:row]), row, NOTHING
-        elif first > oldest:
-            del front[oldest - first :]
-        oldest = first
-        back = items[row] if back is NOTHING else combine(back, items[row])
-        folds.append(combine(front[-1], back) if front else back)
-    return layout.gather(folds)
-
-
-def range_folds(layout: Layout, states: Run, firsts: Array, ends: Array) -> Run:
-    """For each window, the fold of entries `first` to `end`; neither ever decreases, and none is empty."""
-    if (ends - firsts).mean() < SHORT_WINDOW:
-        return _short_range_folds(layout, states, firsts.tolist(), ends.tolist())
+    A range of `lasts` is for windows each of which ends with the next row.
+    """
+    mean = (lasts.start + lasts.stop - 1) / 2 if isinstance(lasts, range) else lasts.mean()
+    if mean - firsts.mean() < SHORT_WINDOW:
+        ends = lasts if isinstance(lasts, range) else lasts.tolist()
+        return short_folds(layout, states, firsts.tolist(), ends)
     parts, row = [], 0
     while row < len(firsts):
-        # two stacks, as above: suffixes up to the end of the window, prefixes behind it
-        first, flip = int(firsts[row]), int(ends[row])
-        stop = row + int(firsts[row:].searchsorted(flip, "left"))
-        same = row + int(ends[row:stop].searchsorted(flip, "right"))
-        suffixes = layout.suffixes(layout.cut(states, first, flip))
-        suffixes = take(layout, suffixes, firsts[row:stop] - first)
-        parts.append(layout.cut(suffixes, 0, same - row))
-        if stop > same:
-            prefixes = layout.prefixes(layout.cut(states, flip, int(ends[stop - 1])))
-            older = layout.cut(suffixes, same - row, stop - row)
-            parts.append(layout.combine(older, take(layout, prefixes, ends[same:stop] - 1, flip)))
+        # two stacks: suffixes of the rows before the window's last one, prefixes from that on
+        first, flip = int(firsts[row]), int(lasts[row])
+        both = row + int(firsts[row:].searchsorted(flip, "left"))
+        stop = row + int(firsts[row:].searchsorted(flip, "right"))
+        prefixes = layout.prefixes(layout.cut(states, flip, int(lasts[stop - 1]) + 1))
+        prefixes = take(layout, prefixes, lasts[row:stop], flip)
+        if both > row:
+            suffixes = layout.suffixes(layout.cut(states, first, flip))
+            suffixes = take(layout, suffixes, firsts[row:both], first)
+            parts.append(layout.combine(suffixes, layout.cut(prefixes, 0, both - row)))
+        if stop > both:
+            parts.append(layout.cut(prefixes, both - row, stop - row))
         row = stop
     return layout.concat(parts)
 
 
-def _short_range_folds(layout: Layout, states: Run, firsts: list[int], ends: list[int]) -> Run:
+def short_folds(layout: Layout, states: Run, firsts: Sequence[int], lasts: Sequence[int]) -> Run:
+    """The same over plain states, for short windows or few rows."""
     items, combine = layout.state_list(states), layout.monoid.combine
-    oldest = flip = young = firsts[0]
-    front: list[Any] = []
-    back = NOTHING
+    oldest, flip = firsts[0], lasts[0]
+    front, back, young = _suffixes_reversed(combine, items[oldest:flip]), items[flip], flip
     folds = []
-    for first, end in zip(firsts, ends, strict=True):
-        if first >= flip:
-            front, flip, young, back = _suffixes_reversed(combine, items[first:end]), end, end, NOTHING
+    for first, last in zip(firsts, lasts, strict=True):
+        if first > flip:
+            front, back, young = _suffixes_reversed(combine, items[first:last]), items[last], last
+            flip = last
         elif first > oldest:
             del front[oldest - first :]
-        for item in items[young:end]:
-            back = item if back is NOTHING else combine(back, item)
-        oldest, young = first, end
-        folds.append(front[-1] if back is NOTHING else combine(front[-1], back))
+        oldest = first
+        while young < last:
+            young += 1
+            back = combine(back, items[young])
+        folds.append(combine(front[-1], back) if front else back)
     return layout.gather(folds)
 
 

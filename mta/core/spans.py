@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mta.core.enforcement import first_kept
-from mta.core.folds import range_folds, take
+from mta.core.folds import take, window_folds
 from mta.core.log import Log, Piece
 from mta.core.page import Follower
 from mta.core.stack import Stack
@@ -180,9 +180,8 @@ class SpanWalk:
             self._answer(layout.gather(folds), heads[row:stop])
             return stop
         states = self._states(first, int(ends[stop - 1]))
-        self._answer(
-            range_folds(layout, states, heads[row:stop] - first, ends[row:stop] - first), heads[row:stop]
-        )
+        folds = window_folds(layout, states, heads[row:stop] - first, ends[row:stop] - 1 - first)
+        self._answer(folds, heads[row:stop])
         return stop
 
     def _states(self, start: int, stop: int) -> Run:

@@ -96,9 +96,9 @@ def folds(layout: Layout, states: Run, starts: Array, firsts: Array) -> Run:
     """For each row, the fold of rows firsts[row] to row."""
     count = len(firsts)
     if not isinstance(layout, ColumnLayout):
-        return window_folds(layout, states, firsts, 0)
+        return window_folds(layout, states, firsts, range(count))
     if count <= FEW:
-        return short_folds(layout, states, firsts.tolist(), 0)
+        return short_folds(layout, states, firsts.tolist(), range(count))
     lengths = np.arange(1, count + 1) - firsts
     longest = np.maximum.reduceat(lengths, starts)
     if (longest <= SHORT).all():
@@ -113,7 +113,7 @@ def folds(layout: Layout, states: Run, starts: Array, firsts: Array) -> Run:
         if few:
             parts.append(_doubled(layout, part, lengths[start:stop]))
         else:
-            parts.append(window_folds(layout, part, firsts[start:stop] - start, 0))
+            parts.append(window_folds(layout, part, firsts[start:stop] - start, range(stop - start)))
     return layout.concat(parts)
 
 

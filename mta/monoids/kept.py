@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -26,7 +26,19 @@ MOST_KEPT = 1000
 class _Kept(ColumnarMonoid):
     """A state is (count, element, element …): the elements of the window that count, then zeros."""
 
-    def __init__(self, k: int, *fields: str) -> None:
+    @overload
+    def __init__(self, k: int, *fields: str) -> None: ...
+
+    @overload
+    def __init__(self, *fields: str, k: int) -> None: ...
+
+    def __init__(self, *fields: Any, k: Any = None) -> None:
+        """`k` comes first, or by its name as the options of other monoids do."""
+        if k is None:
+            if not fields:
+                name = type(self).__name__
+                raise TypeError(f'{name} takes k, from 1 to {MOST_KEPT}: {name}(3), or {name}("x", k=3)')
+            k, *fields = fields  # type: ignore[assignment]
         super().__init__(*fields)
         self.k = check_between(type(self).__name__, "k", k, 1, MOST_KEPT)
         self.width = self.k + 1
@@ -53,9 +65,9 @@ class LastK(_Kept):
 
     In `slide` the results are an array of such tuples. Elements are of any type, and must not be missing.
 
-    Takes k, from 1 to 1,000, and the name of the field to read, or none: `LastK(3, "price")`. ValueError for
-    another k, TypeError for a missing element. A combine takes time in k, and memory does not grow with the
-    window.
+    Takes k, from 1 to 1,000, and the name of the field to read, or none: `LastK(3, "price")` or
+    `LastK("price", k=3)`. ValueError for another k, TypeError for a missing element. A combine takes time in
+    k, and memory does not grow with the window.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> window = AmortizedMTA(monoids.LastK(2), policies.TimeWindow(10))
@@ -64,9 +76,6 @@ class LastK(_Kept):
     """
 
     # the youngest element is the first of the state
-
-    def __init__(self, k: int, *fields: str) -> None:  # of its own, which the error for no k names
-        super().__init__(k, *fields)
 
     def check_row(self, row: Row) -> Row:
         return plain(row, self)
@@ -158,9 +167,9 @@ class TopK(_Kept):
 
     A number that occurs several times is there as often. In `slide` the results are an array of such tuples.
 
-    Takes k, from 1 to 1,000, and the name of the field to read, or none: `TopK(3, "price")`. ValueError for
-    another k; the errors of Sum for an element that is no number. A combine takes time in k, and memory does
-    not grow with the window.
+    Takes k, from 1 to 1,000, and the name of the field to read, or none: `TopK(3, "price")` or
+    `TopK("price", k=3)`. ValueError for another k; the errors of Sum for an element that is no number. A
+    combine takes time in k, and memory does not grow with the window.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> window = AmortizedMTA(monoids.TopK(2), policies.CountWindow(3))
@@ -169,9 +178,6 @@ class TopK(_Kept):
     """
 
     commutes = True
-
-    def __init__(self, k: int, *fields: str) -> None:  # of its own, as that of LastK
-        super().__init__(k, *fields)
 
     def combine(self, older: State, younger: State) -> State:
         count, other = older[0], younger[0]
