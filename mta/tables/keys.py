@@ -63,7 +63,9 @@ def _hashes(column: pa.Array) -> Array:
     kind = column.type
     if pa.types.is_integer(kind) and not column.null_count:
         values = column.to_numpy(zero_copy_only=False)
-        return hashes_of(values.view(np.int64) if values.dtype == np.uint64 else values.astype(np.int64), None)
+        return hashes_of(
+            values.view(np.int64) if values.dtype == np.uint64 else values.astype(np.int64), None
+        )
     encoded = column.dictionary_encode(null_encoding="encode")
     values = encoded.dictionary.to_pylist()
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):

@@ -58,7 +58,9 @@ class SortedRows:
         return np.cumsum(self.lengths) - self.lengths
 
 
-def rolled(plan: Plan, older: Sequence[SortedRows], new: Rows, *, keeps: bool) -> tuple[dict[str, Array], SortedRows | None]:
+def rolled(
+    plan: Plan, older: Sequence[SortedRows], new: Rows, *, keeps: bool
+) -> tuple[dict[str, Array], SortedRows | None]:
     """The results of new rows, in their order, and the rows that windows may still need, with `keeps`."""
     work = _Work(plan, older, new)
     results = work.results()
@@ -69,8 +71,12 @@ class _Work:
     def __init__(self, plan: Plan, older: Sequence[SortedRows], new: Rows) -> None:
         self._plan, self._older = plan, older
         counts = [len(each.lengths) for each in older]
-        columns = [pa.concat_arrays(parts) for parts in zip(*(each.keys for each in older), new.keys, strict=True)]
-        codes, size = codes_of(columns, sum(counts) + new.count) if columns else _one_key(len(older) + new.count)
+        columns = [
+            pa.concat_arrays(parts) for parts in zip(*(each.keys for each in older), new.keys, strict=True)
+        ]
+        codes, size = (
+            codes_of(columns, sum(counts) + new.count) if columns else _one_key(len(older) + new.count)
+        )
         *of_older, of_new = np.split(codes, np.cumsum(counts) if columns else np.arange(1, len(older) + 1))
         self._order = order = order_of(of_new, size, new.times)
         codes = of_new[order]
@@ -86,7 +92,9 @@ class _Work:
             place[its_codes] = np.arange(len(its_codes))
             found = place[groups]
             there = found >= 0
-            self._where.append((np.where(there, each.starts[found], 0), np.where(there, each.lengths[found], 0)))
+            self._where.append(
+                (np.where(there, each.starts[found], 0), np.where(there, each.lengths[found], 0))
+            )
         self._check_order()
         #: for each key the first position that a window may still need
         self._needed = np.zeros(len(self._starts), np.int64)
@@ -144,7 +152,9 @@ class _Work:
             states = program.layout.lift(program.layout.take(self._elements[number], rows))
             kind = _Columns if program.in_columns else _Objects
             older_rows = [each.elements[number] for each in self._older]
-            folder = kind(program, groups, states, older_rows, [each.whole[number] for each in self._older], windows)
+            folder = kind(
+                program, groups, states, older_rows, [each.whole[number] for each in self._older], windows
+            )
             for frame, (heads, ends), folds in zip(program.frames, windows, folder.folds(), strict=True):
                 found.update(_results(frame, folds, ends - heads))
         self._needed[first:last] = np.min(needed, axis=0)
@@ -196,13 +206,17 @@ def merged(plan: Plan, parts: Sequence[SortedRows]) -> SortedRows:
     older = [Older(times, starts, lengths - 1)]
     ends = starts + lengths - 1
     groups = Groups(last, None if times is None else times[ends], size, older)
-    needed = np.min([groups.windows(frame.limits)[0] for program in plan.programs for frame in program.frames], axis=0)
+    needed = np.min(
+        [groups.windows(frame.limits)[0] for program in plan.programs for frame in program.frames], axis=0
+    )
     rows = ranges(starts + needed, lengths - needed)
     elements = []
     for number, program in enumerate(plan.programs):
         together = program.layout.concat([part.elements[number] for part in parts])
         elements.append(program.layout.take(together, order[rows]))
-    return with_folds(plan, SortedRows(keys, lengths - needed, None if times is None else times[rows], elements))
+    return with_folds(
+        plan, SortedRows(keys, lengths - needed, None if times is None else times[rows], elements)
+    )
 
 
 def _one_key(count: int) -> tuple[Array, int]:
@@ -224,7 +238,15 @@ def _results(frame: Frame, folds: Run, counts: Array) -> dict[str, Array]:
 class _Columns:
     """Folds windows whose elements are in older rows and behind these in new ones."""
 
-    def __init__(self, program: Program, groups: Groups, states: Run, older: Sequence[Run], whole: Sequence[Run], windows: Sequence[tuple[Array, Array]]) -> None:
+    def __init__(
+        self,
+        program: Program,
+        groups: Groups,
+        states: Run,
+        older: Sequence[Run],
+        whole: Sequence[Run],
+        windows: Sequence[tuple[Array, Array]],
+    ) -> None:
         self._program, self._windows = program, windows
         layout = program.layout
         #: of each part the folds, and where each row's key begins in it, ends in it, and begins among all
@@ -302,7 +324,15 @@ def _followed(layout: Layout, found: Run, begun: Array, rows: Array, younger: Ru
 class _Objects:
     """Folds windows over Python objects, from all rows that they hold."""
 
-    def __init__(self, program: Program, groups: Groups, states: list[Any], older: Sequence[list[Any]], _: Any, windows: Sequence[tuple[Array, Array]]) -> None:
+    def __init__(
+        self,
+        program: Program,
+        groups: Groups,
+        states: list[Any],
+        older: Sequence[list[Any]],
+        _: Any,
+        windows: Sequence[tuple[Array, Array]],
+    ) -> None:
         self._program, self._windows = program, windows
         layout = program.layout
         needed = np.min([heads[groups.starts] for heads, _ in windows], axis=0)
@@ -329,4 +359,4 @@ class _Objects:
                 yield None
                 continue
             moves, states = self._moves[held], frame.layout.picked(self._states)
-            yield window_folds(frame.layout, states, heads[held] + moves, ends[held] + moves)
+            yield window_folds(frame.layout, states, heads[held] + moves, ends[held] + moves - 1)

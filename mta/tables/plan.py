@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mta import monoids as catalogue
 from mta.checks import Clock, unit_of
 from mta.core.frame import frames_of
 from mta.core.parts import part_of
@@ -15,7 +16,6 @@ from mta.core.states import Layout, Run, layout_of
 from mta.frames.limits import Limits
 from mta.frames.policies import Policy
 from mta.kinds import Array
-from mta import monoids as catalogue
 from mta.monoids.base import ColumnarMonoid, Monoid
 from mta.monoids.fields import Fields, as_monoid
 from mta.monoids.over import Over
@@ -71,7 +71,9 @@ class Program:
     def elements(self, columns: Mapping[str, Any], count: int) -> Run:
         """The checked elements of a batch of rows."""
         fields = self.fields.fields
-        return self.layout.elements({name: columns[name] for name in fields} if fields else np.zeros(count, np.int64))
+        return self.layout.elements(
+            {name: columns[name] for name in fields} if fields else np.zeros(count, np.int64)
+        )
 
     def values(self, elements: Run) -> Any:
         """Elements as a batch for a window of the program's own."""
@@ -106,14 +108,18 @@ class Plan:
         self.in_microseconds = unit_of(self.fields, policy, None)
         self.timed = any(each.spans() or each.lags() for each in limits)
         if self.timed and self.on is None:
-            raise ValueError(f"frames of time need the column of times: give on=, as in rolling(frame, on='ts', …)")
+            raise ValueError(
+                "frames of time need the column of times: give on=, as in rolling(frame, on='ts', …)"
+            )
         columnar = [name for name, each in self.fields.monoids.items() if isinstance(each, ColumnarMonoid)]
         others = [name for name in self.fields.monoids if name not in columnar]
-        self.programs = [Program(_some(self.fields, names), policy_of(policy, self.fields, names)) for names in (columnar, others) if names]
+        self.programs = [
+            Program(_some(self.fields, names), policy_of(policy, self.fields, names))
+            for names in (columnar, others)
+            if names
+        ]
         #: the columns that are read
-        self.columns = tuple(
-            dict.fromkeys([*self.by, *([self.on] if self.on else []), *self.fields.fields])
-        )
+        self.columns = tuple(dict.fromkeys([*self.by, *([self.on] if self.on else []), *self.fields.fields]))
         self.names = tuple(self.fields.monoids)
         #: decides of which kind the times are
         self.clock = Clock(self.in_microseconds)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
+from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from mta.frames.policies import Policy
-from mta.kinds import Array
 from mta.tables.columns import as_columns, types_of
 from mta.tables.formats import Source, source_of
 from mta.tables.keys import hashes_of_keys, key_column
@@ -78,33 +77,37 @@ class Roller(TakesTurns):
     ) -> None:
         if store is not None and not isinstance(store, Store):
             raise TypeError(f"store is what stores.open_store(url) returns, got {store!r}")
-        self._plan = Plan(on, by, aggregates, policy)
-        self._node, self._windows = Node(), WindowStore(store)
-        self._state: Scratch | None = None
-        #: the types of the keys, and of the results; None before the first row
-        self._keys: list[pa.DataType] | None = None
-        self._types: dict[str, pa.DataType] | None = None
-        #: the number of rows so far
-        self._rows = 0
+        self._windows = WindowStore(store)
+        self._past = _Past(Plan(on, by, aggregates, policy))
         self._stays_in_this_process()
 
     def __len__(self) -> int:
-        return self._rows
+        """The number of rows so far."""
+        return self._past.rows
 
     @in_turn
     def append(self, frame: Any) -> Any:
-        """Takes in more rows; returns them with their columns, as the kind of frame that they came as."""
+        """Takes in more rows; returns them with their new columns, as the kind of frame that they came as.
+
+        The rows of a key come in the order of their times from call to call, and in any order within one. A
+        reader, a file or a dataset is read to its end first. The reader that is returned reads the rows back
+        from temporary files.
+        """
         return self._take(frame, keeps=True)
 
     def _take(self, frame: Any, *, keeps: bool) -> Any:
         source = source_of(frame)
         self._check_columns(source.schema)
-        call = _Call(self, source, keeps=keeps)
+        call = _Call(self._past, source, self._windows, keeps=keeps)
         try:
-            return call.run()
+            made, past = call.run()
         except BaseException:
             call.close()
             raise
+        before, self._past = self._past, past
+        if before.state is not None and before.state is not past.state:
+            before.state.close()
+        return made
 
     def _check_columns(self, schema: pa.Schema) -> None:
         names = schema.names
@@ -116,84 +119,107 @@ class Roller(TakesTurns):
             raise ValueError(f"the frame has column(s) {taken} already: give the aggregates other names")
 
     def _end(self) -> None:
-        if self._state is not None:
-            self._state.close()
+        if self._past.state is not None:
+            self._past.state.close()
         self._windows.close()
+
+
+@dataclass(frozen=True)
+class _Past:
+    """What a call has to know of the calls before."""
+
+    plan: Plan
+    node: Node = field(default_factory=Node)
+    #: where the rows are that windows may still need; None before the first call
+    state: Scratch | None = None
+    rows: int = 0
+    #: the types of the columns of keys, and of the new columns; None before the first row
+    keys: list[pa.DataType] | None = None
+    types: dict[str, pa.DataType] | None = None
 
 
 class _Call:
     """One call of `append`: takes in a frame block by block, and gives back its rows."""
 
-    def __init__(self, roller: Roller, source: Source, *, keeps: bool) -> None:
-        self._roller, self._source = roller, source
-        memory = source.in_memory
-        if roller._state is None:
-            roller._state = InMemory() if memory else OnDisk()
+    def __init__(self, past: _Past, source: Source, windows: WindowStore, *, keeps: bool) -> None:
+        self._past, self._source = past, source
+        make: type[Scratch] = InMemory if source.in_memory else OnDisk
         # a clock of its own, which a call that fails leaves behind
-        self._plan = copy(roller._plan)
-        self._plan.clock = copy(roller._plan.clock)
-        self._rows, self._results, self._payload = (InMemory() if memory else OnDisk() for _ in range(3))
-        self._places = Places(self._plan, keeps, roller._state, self._rows, self._results, roller._windows)
-        self._inflow = Inflow(self._places, roller._node, 0)
-        self._keys, self._types = roller._keys, roller._types
+        self._plan = plan = copy(past.plan)
+        plan.clock = copy(past.plan.clock)
+        self._columns = list(plan.columns) or source.schema.names[:1]
+        self._keys = past.keys
+        self._types = types_of(plan, source.schema) if past.types is None else past.types
+        self._rows, self._results, self._payload = make(), make(), make()
+        self._state = make() if past.state is None else past.state
+        self._places = Places(plan, self._types, keeps, self._state, self._rows, self._results, windows)
+        self._inflow = Inflow(self._places, past.node, 0)
         #: of each block its rows, or a handle of them, and their number
         self._blocks: list[tuple[Any, int]] = []
         #: the rows that were taken in so far
         self._count = 0
 
-    def run(self) -> Any:
-        roller, source = self._roller, self._source
-        batches = source.batches(self._plan.columns if source.in_memory else None)
-        most = BLOCK_VALUES // (len(self._plan.columns) + len(self._plan.names))
-        for block in _blocks(batches, most):
+    def run(self) -> tuple[Any, _Past]:
+        """The frame with its new columns, and what the next call has to know."""
+        past, source = self._past, self._source
+        most = BLOCK_VALUES // (len(self._columns) + len(self._plan.names))
+        for block in _blocks(source.batches(self._columns if source.in_memory else None), most):
             held = block if source.in_memory else self._payload.put(_to_bytes(block))
             self._blocks.append((held, block.num_rows))
-        self._inflow = Inflow(self._places, roller._node, sum(count for _, count in self._blocks))
+        pa.default_memory_pool().release_unused()
+        self._inflow = Inflow(self._places, past.node, sum(count for _, count in self._blocks))
         for held, _ in self._blocks:
             self._add(held if source.in_memory else _from_bytes(self._payload.get(held)).read_all())
+        pa.default_memory_pool().release_unused()
         node = self._inflow.finish()
-        if self._types is None:
-            self._types = {}
+        state, node = self._without_spare(node)
         made = source.made(self._schema(), self._out())
-        # nothing fails from here on
-        roller._node, roller._plan = node, self._plan
-        roller._keys, roller._types = self._keys, self._types or None
-        roller._rows += self._count
-        return made
+        types = self._types if self._count else past.types
+        return made, _Past(self._plan, node, state, past.rows + self._count, self._keys, types)
 
     def _add(self, block: pa.Table) -> None:
         plan, count = self._plan, block.num_rows
-        before = self._roller._rows + self._count
-        columns = {name: block.column(name).combine_chunks() for name in plan.columns}
-        keys = [key_column(name, _array(columns[name])) for name in plan.by]
+        before = self._past.rows + self._count
+        columns = {name: _array(block.column(name)) for name in self._columns}
+        keys = [key_column(name, columns[name]) for name in plan.by]
         types = [key.type for key in keys]
         if self._keys is not None and types != self._keys:
             raise TypeError(f"the columns {list(plan.by)} were of types {self._keys}, and are {types} now")
         try:
-            times = None if plan.on is None else plan.clock.take_all(_array(columns[plan.on]), count, before, ordered=False)
+            times = (
+                None
+                if plan.on is None
+                else plan.clock.take_all(columns[plan.on], count, before, ordered=False)
+            )
             elements = [program.elements(columns, count) for program in plan.programs]
         except (TypeError, ValueError, OverflowError) as error:
-            raise _with_rows(error, self._count, count) from error
+            raise _with_rows(error, self._count) from error
         self._keys = types
-        if self._types is None:
-            self._types = types_of(plan, elements)
         rows = Rows(keys, times, elements, count)
         self._inflow.add(rows, hashes_of_keys(keys, count))
         self._count += count
 
+    def _without_spare(self, node: Node) -> tuple[Scratch, Node]:
+        """The rows that came before, in a new file if the old one has much that is not needed any more."""
+        state = self._state
+        if state.size <= 2 * state.size_of(node.handles()) + SPARE_BYTES:
+            return state, node
+        new = OnDisk()
+        return new, node.moved(lambda handle: new.put(state.get(handle)))
+
     def _schema(self) -> pa.Schema:
-        new = [pa.field(name, kind) for name, kind in (self._types or dict.fromkeys(self._plan.names, pa.null())).items()]
+        new = [pa.field(name, kind) for name, kind in self._types.items()]
         old = self._source.schema
         return pa.schema(new) if self._source.in_memory else pa.schema([*old, *new], old.metadata)
 
     def _out(self) -> Iterator[pa.RecordBatch]:
         """The rows with the new columns, or these alone for a frame in memory."""
-        schema, types = self._schema(), self._types
+        schema = self._schema()
         try:
             for number, (held, _) in enumerate(self._blocks):
                 results = self._inflow.results(number)
-                assert results is not None and types is not None
-                new = as_columns(results, types)
+                assert results is not None
+                new = as_columns(results, self._types)
                 del results
                 if self._source.in_memory:
                     yield pa.RecordBatch.from_arrays(new, schema=schema)
@@ -211,7 +237,7 @@ class _Call:
             scratch.close()
 
 
-def _with_rows(error: Exception, start: int, count: int) -> Exception:
+def _with_rows(error: Exception, start: int) -> Exception:
     """The error of some rows of a block: those that it names count from the block's first row."""
     return type(error)(f"{error} (rows count from row {start} of the frame)") if start else error
 

@@ -6,6 +6,7 @@ import os
 import pickle
 import tempfile
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Any, BinaryIO
 
 
@@ -19,6 +20,13 @@ class Scratch(ABC):
     @abstractmethod
     def get(self, handle: Any) -> Any:
         """The object, or one that is equal to it."""
+
+    #: bytes that are kept on disk
+    size = 0
+
+    def size_of(self, handles: Iterable[Any]) -> int:  # noqa: ARG002  memory is freed with the last handle
+        """The bytes on disk that handles stand for."""
+        return 0
 
     def close(self) -> None:  # noqa: B027  memory needs no closing
         """Frees what is kept."""
@@ -43,15 +51,15 @@ class OnDisk(Scratch):
 
     def __init__(self) -> None:
         self._file: BinaryIO = tempfile.TemporaryFile(prefix="mta-")  # noqa: SIM115  closed by `close`
-        self._size = 0
+        self.size = 0
 
     def put(self, value: Any) -> tuple[int, int]:
         data = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
-        start, done = self._size, 0
+        start, done = self.size, 0
         view = memoryview(data)
         while done < len(data):
             done += os.pwrite(self._file.fileno(), view[done:], start + done)
-        self._size += len(data)
+        self.size += len(data)
         return start, len(data)
 
     def get(self, handle: tuple[int, int]) -> Any:
@@ -64,6 +72,9 @@ class OnDisk(Scratch):
                 raise OSError(f"the temporary file ends at {start + done} bytes and should have more")
             done += read
         return pickle.loads(data)
+
+    def size_of(self, handles: Iterable[tuple[int, int]]) -> int:
+        return sum(size for _, size in handles)
 
     def close(self) -> None:
         self._file.close()

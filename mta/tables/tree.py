@@ -8,7 +8,7 @@ they were.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -16,14 +16,15 @@ import numpy as np
 import pyarrow as pa
 
 from mta.core.states import Layout
+from mta.keyed.block import ranges
 from mta.kinds import Array
 from mta.monoids.base import joined
+from mta.tables.columns import check_results
 from mta.tables.keys import hashes_of_keys
 from mta.tables.leaf import Rows, SortedRows, merged, rolled, with_folds
 from mta.tables.long import LongKeys, LongWork, WindowStore
 from mta.tables.plan import Plan
 from mta.tables.scratch import Scratch
-from mta.keyed.block import ranges
 
 #: The most rows whose windows are computed in memory together, and how many children have on average when a
 #: node is split.
@@ -70,6 +71,8 @@ class Places(NamedTuple):
     """What one call of `rolling` works with."""
 
     plan: Plan
+    #: the types of the new columns
+    types: Mapping[str, pa.DataType]
     #: whether more rows are to come
     keeps: bool
     #: for rows that came before
@@ -188,6 +191,7 @@ class Inflow:
         new = _together(places.plan, pieces)
         del pieces
         results, kept = rolled(places.plan, older, new, keeps=places.keeps)
+        check_results(results, places.types)
         del older, new
         ends = np.cumsum(self._counts).tolist()
         for end, count in zip(ends, self._counts, strict=True):
@@ -214,7 +218,9 @@ class Inflow:
                 if piece is None:
                     self._results.append(None)
                 else:
-                    self._results.append(places.results.put(work.results(places.rows.get(piece)[0])))
+                    results = work.results(places.rows.get(piece)[0])
+                    check_results(results, places.types)
+                    self._results.append(places.results.put(results))
             return Node(long=work.saved()) if places.keeps else self._node
         finally:
             work.close()
@@ -267,4 +273,6 @@ def _of_keys(plan: Plan, rows: SortedRows, keys: Array) -> SortedRows:
     order = ranges(rows.starts[keys], lengths)
     elements = [layout.take(each, order) for layout, each in zip(_layouts(plan), rows.elements, strict=True)]
     times = None if rows.times is None else rows.times[order]
-    return with_folds(plan, SortedRows([column.take(indices) for column in rows.keys], lengths, times, elements))
+    return with_folds(
+        plan, SortedRows([column.take(indices) for column in rows.keys], lengths, times, elements)
+    )
