@@ -50,6 +50,7 @@ ROOMS = {
         "many keys: short windows in columns, segments, long windows",
         "base core durability encoding frames monoids policies stores times window",
     ),
+    "tables": Room("data frames in, data frames out", ""),
     "spark_integration": Room(
         "rolling: batch jobs and streams",
         "base baselines core durability encoding frames keyed monoids policies stores times window",

@@ -22,6 +22,8 @@ NOT_IN_CORE = {"stores", "threading", "concurrent", "os", "io", "pathlib", "sock
 #: Spark and its packages, and the rooms that may import them.
 SPARK = {"spark_integration", "pyspark", "py4j", "pyarrow", "pandas"}
 WITH_SPARK = {"spark_integration", "lab"}
+#: The other rooms that may import Arrow.
+WITH_ARROW = {"tables"}
 
 #: The rooms that may import `mta.keyed`.
 DRIVERS = {"spark_integration", "cli", "lab"}
@@ -196,7 +198,8 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
 
 def test_spark_is_known_to_its_rooms_only() -> None:
     strangers = {
-        name: {each for each in named_imports(name) if each.partition(".")[0] in SPARK}
+        name: {each.partition(".")[0] for each in named_imports(name)}
+        & (SPARK - {"pyarrow"} if room_of(name) in WITH_ARROW else SPARK)
         for name in FILES
         if room_of(name) not in WITH_SPARK
     }

@@ -1,0 +1,1 @@
+"""Windows over the rows of a data frame."""
