@@ -108,8 +108,7 @@ def _check_undamaged(path: Path) -> None:
     """Raises if another process has the database open, or if a commit is missing from it."""
     _check_free(path)
     expected = read_commits_file(path)
-    for log in (*path.glob("*.log"), *path.glob("MANIFEST-*")):
-        _check_records(log)
+    check_records(path)
     options = engine_options()
     try:
         rocks = rocksdict.Rdict(
@@ -123,13 +122,18 @@ def _check_undamaged(path: Path) -> None:
             raise
         raise damaged(path, str(error)) from error
     try:
-        _check_commits(path, rocks, expected)
+        check_commits(path, rocks, expected)
     finally:
         rocks.close()
 
 
-def _check_records(log: Path) -> None:
+def check_records(path: Path) -> None:
     """Raises for a record of a kind that only recycled logs have: the engine would never stop reading it."""
+    for log in (*path.glob("*.log"), *path.glob("MANIFEST-*")):
+        _check_log(log)
+
+
+def _check_log(log: Path) -> None:
     with open(log, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         if not size:
@@ -149,7 +153,8 @@ def _check_records(log: Path) -> None:
                 start += HEADER.size + (length if length or kind else room)
 
 
-def _check_commits(path: Path, rocks: Any, expected: int | None) -> None:
+def check_commits(path: Path, rocks: Any, expected: int | None) -> None:
+    """Raises if a commit is missing, of the number that there must be."""
     commits = CommitRecord.stored(rocks) or CommitRecord()
     if expected is None:
         return

@@ -19,7 +19,7 @@ from stores.errors import StoreError
 from stores.os_errors import ignoring, is_os_error
 from stores.rocksdb.commits import CommitRecord, CommitsFile, digest_of_roots, read_commits_file
 from stores.rocksdb.database import unchecked
-from stores.rocksdb.directory import file_id, has_database
+from stores.rocksdb.directory import check_commits, check_records, file_id, has_database
 from stores.rocksdb.engine import engine_options, is_engine_error
 
 
@@ -30,11 +30,14 @@ class Moved(Exception):
 class Replica:
     """A directory as it was when it was opened. Its users take turns."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, *, check: bool) -> None:
+        """With `check`, raises for a damaged directory as an opening for writing does."""
         self._path = Path(directory)
         if not has_database(self._path):
             raise StoreError(f"there is no RocksDB database in {directory}, and read_only=True makes none")
         files, expected = _list_of_files(self._path), read_commits_file(self._path)
+        if check:
+            _check_records(self._path)
         #: kept open, so that no other file has its id: a directory that was made anew has another one
         self._commits_file = _opened(self._path / CommitsFile.NAME)
         options = engine_options()
@@ -58,6 +61,8 @@ class Replica:
                 commits.number < (expected or 0) or commits.roots != digest_of_roots(self.rocks)
             ):
                 raise Moved(directory)
+            if self._whole and check:
+                check_commits(self._path, self.rocks, expected)
         except BaseException:
             self.close()
             raise
@@ -103,12 +108,21 @@ def _opened(path: Path) -> BinaryIO | None:
         return None
 
 
+def _check_records(path: Path) -> None:
+    try:
+        check_records(path)
+    except FileNotFoundError as error:
+        if not is_os_error(error):
+            raise
+        raise Moved(str(path)) from None
+
+
 def _list_of_files(path: Path) -> tuple[str, int]:
     """The name and the size of the engine's list of files, which grows when files come or go."""
     try:
-        name = (path / "CURRENT").read_text().strip()
+        name = os.fsdecode((path / "CURRENT").read_bytes().strip())
         return name, os.stat(path / name).st_size
-    except OSError as error:
-        if not is_os_error(error):
+    except (OSError, ValueError) as error:  # the latter for a byte that no name has
+        if isinstance(error, OSError) and not is_os_error(error):
             raise
         return "", 0

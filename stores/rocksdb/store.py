@@ -97,6 +97,8 @@ class RocksDBStore(Store):
         )
         #: what a store that only reads has instead of the database that a process shares
         self._replica: Replica | None = None
+        #: whether the directory was looked at for damage, as its first opening does
+        self._checked = False
         self._reading = threading.Lock()
         if self.read_only:
             self.exclusive = False
@@ -218,7 +220,8 @@ class RocksDBStore(Store):
                 try:
                     if self._replica is None or (call != "get_many" and not self._replica.is_current()):
                         self._end_reading()
-                        self._replica = Replica(self._directory)
+                        self._replica = Replica(self._directory, check=not self._checked)
+                        self._checked = True
                     found = action(self._replica)
                     lacking = call == "get_many" and None in cast("list[object]", found)
                     if not lacking or self._replica.knows_pages() or not left:
