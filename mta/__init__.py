@@ -1,5 +1,7 @@
 """Sliding-window aggregation for windows that are bigger than the machine."""
 
+from typing import TYPE_CHECKING, Any
+
 from mta import monoids, policies
 from mta.errors import (
     ConcurrentUse,
@@ -20,6 +22,9 @@ from mta.errors import (
 from mta.reader import Reader
 from mta.window import AmortizedMTA, LogMTA
 
+if TYPE_CHECKING:
+    from mta.tables.roller import Roller, rolling
+
 __all__ = [
     "AmortizedMTA",
     "ConcurrentUse",
@@ -34,16 +39,22 @@ __all__ = [
     "PageError",
     "PagesLost",
     "Reader",
+    "Roller",
     "WindowClosed",
     "WindowError",
     "WindowExists",
     "WindowNotFound",
     "monoids",
     "policies",
+    "rolling",
 ]
 
 
-def __getattr__(name: str) -> str:
+def __getattr__(name: str) -> Any:
+    if name in ("Roller", "rolling"):  # which need pyarrow, an optional package
+        from mta.tables import roller
+
+        return getattr(roller, name)
     if name != "__version__":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return _version()

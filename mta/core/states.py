@@ -72,6 +72,10 @@ class Layout(ABC):
     def take(self, run: Run, indices: Array) -> Run: ...
 
     @abstractmethod
+    def put(self, run: Run, indices: Array, others: Run) -> Run:
+        """A run with other entries at some indices."""
+
+    @abstractmethod
     def concat(self, runs: Sequence[Run]) -> Run: ...
 
     # -- elements ---------------------------------------------------------------------------------------
@@ -221,10 +225,9 @@ class ColumnLayout(Layout):
         pairs = (alike(pair) for pair in zip(states, others, strict=True))
         return tuple(np.where(first, *pair) for pair in pairs)
 
-    def put(self, states: Run, indices: Array, others: Run) -> Columns:
-        """A run with other entries at some indices."""
+    def put(self, run: Run, indices: Array, others: Run) -> Columns:
         columns = []
-        for pair in zip(states, others, strict=True):
+        for pair in zip(run, others, strict=True):
             column, other = alike(pair)
             column = column.copy()
             column[indices] = other
@@ -284,6 +287,12 @@ class ObjectLayout(Layout):
 
     def take(self, run: Run, indices: Array) -> list[Any]:
         return [run[index] for index in indices.tolist()]
+
+    def put(self, run: Run, indices: Array, others: Run) -> list[Any]:
+        found = list(run)
+        for index, other in zip(indices.tolist(), others, strict=True):
+            found[index] = other
+        return found
 
     def concat(self, runs: Sequence[Run]) -> list[Any]:
         return [item for run in runs for item in run]

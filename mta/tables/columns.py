@@ -83,8 +83,8 @@ def _column(name: str, values: Array, kind: pa.DataType) -> pa.Array:
         plain = [_plain(value) for value in values.tolist()]
         wrong = next((value for value in plain if not _fits(value, kind)), None)
         raise TypeError(
-            f"the results of the aggregate {name!r} are of type {kind}, by the type of the column that it reads, "
-            f"and {wrong!r} does not fit: {error}"
+            f"the results of the aggregate {name!r} are of type {kind}, by the type of the column that it "
+            f"reads, and {wrong!r} does not fit: {error}"
         ) from None
 
 

@@ -37,7 +37,8 @@ def codes_of(columns: Sequence[pa.Array], count: int) -> tuple[Array, int]:
 
     Numbers go up in the order in which keys come first.
     """
-    codes, size = np.zeros(count, np.int64), min(count, 1)
+    codes: Array = np.zeros(count, np.int64)
+    size = min(count, 1)
     for column in columns:
         indices, values = _encoded(column)
         if size > 1:  # together with the columns before it
@@ -73,7 +74,8 @@ def _hashes(column: pa.Array) -> Array:
     texts = np.fromiter(("" if value is None else value for value in values), object, len(values))
     hashes = hashes_of(texts, None)
     hashes[[value is None for value in values]] = _MISSING
-    return hashes[encoded.indices.to_numpy(zero_copy_only=False)]
+    found: Array = hashes[encoded.indices.to_numpy(zero_copy_only=False)]
+    return found
 
 
 def order_of(codes: Array, size: int, times: Array | None) -> Array:

@@ -18,8 +18,8 @@ from mta.durability.operations import remove
 from mta.errors import WindowNotFound
 from mta.kinds import Array
 from mta.tables.keys import codes_of
-from mta.tables.leaf import Rows, SortedRows
 from mta.tables.plan import Plan
+from mta.tables.rows import Rows, SortedRows
 from mta.window import AmortizedMTA
 from stores import Store, StoreError, open_store
 
@@ -101,7 +101,7 @@ class LongWork:
                     window.extend(values, times)
 
     def results(self, rows: Rows) -> dict[str, Array]:
-        codes, size = codes_of(rows.keys, rows.count) if rows.keys else (np.zeros(rows.count, np.int64), 1)
+        codes, size = codes_of(rows.keys, rows.count)
         parts, order = [], []
         for code in range(size):
             chosen = np.flatnonzero(codes == code)
@@ -130,11 +130,8 @@ class LongWork:
 
     def _of(self, key: Sequence[pa.Array]) -> list[AmortizedMTA]:
         """The windows of a key."""
-        for number, each in enumerate(self._keys):
-            if _equal(each.key, key):
-                break
-        else:
-            number = len(self._keys)
+        number = next((i for i, each in enumerate(self._keys) if _equal(each.key, key)), len(self._keys))
+        if number == len(self._keys):
             names = tuple(self._windows.new_name() for _ in self._plan.programs)
             self._keys.append(LongKey(key, names, (None,) * len(names)))
         if number not in self._open:

@@ -12,7 +12,7 @@ from mta import monoids as catalogue
 from mta.checks import Clock, unit_of
 from mta.core.frame import frames_of
 from mta.core.parts import part_of
-from mta.core.states import Layout, Run, layout_of
+from mta.core.states import ColumnLayout, Layout, Run, layout_of
 from mta.frames.limits import Limits
 from mta.frames.policies import Policy
 from mta.kinds import Array
@@ -64,21 +64,21 @@ class Program:
             layout = part_of(self.layout, names)
             self.frames.append(Frame(replace(each.limits, min_count=0), layout, shown))
 
-    @property
-    def in_columns(self) -> bool:
-        return isinstance(self.layout.monoid, ColumnarMonoid)
-
     def elements(self, columns: Mapping[str, Any], count: int) -> Run:
         """The checked elements of a batch of rows."""
         fields = self.fields.fields
-        return self.layout.elements(
-            {name: columns[name] for name in fields} if fields else np.zeros(count, np.int64)
-        )
+        values = {name: columns[name] for name in fields} if fields else np.zeros(count, np.int64)
+        return self.layout.elements(values)
+
+    @property
+    def state_bytes(self) -> int:
+        """About how many bytes the states of a row take."""
+        return sum(getattr(each, "state_bytes", 64) for each in self.fields.monoids.values())
 
     def values(self, elements: Run) -> Any:
         """Elements as a batch for a window of the program's own."""
         fields = self.fields
-        if not self.in_columns:
+        if not isinstance(self.layout, ColumnLayout):
             return [fields.element(row) for row in elements]
         return dict(zip(fields.fields, elements, strict=True)) if fields.fields else elements[0]
 
@@ -102,8 +102,8 @@ class Plan:
         limits = [each.limits for each in frames_of(self.fields, policy)]
         if any(each.predicates for each in limits):
             raise ValueError(
-                f"rolling takes frames of time and count, got the policy {policy!r}, which evicts by the aggregate "
-                "of one window: use AmortizedMTA with it"
+                f"rolling takes frames of time and count, got the policy {policy!r}, which evicts by the "
+                "aggregate of one window: use AmortizedMTA with it"
             )
         self.in_microseconds = unit_of(self.fields, policy, None)
         self.timed = any(each.spans() or each.lags() for each in limits)
@@ -114,7 +114,7 @@ class Plan:
         columnar = [name for name, each in self.fields.monoids.items() if isinstance(each, ColumnarMonoid)]
         others = [name for name in self.fields.monoids if name not in columnar]
         self.programs = [
-            Program(_some(self.fields, names), policy_of(policy, self.fields, names))
+            Program(_some(self.fields, names), _policy_of(policy, self.fields, names))
             for names in (columnar, others)
             if names
         ]
@@ -129,7 +129,7 @@ class Plan:
         return times if self.clock.kind is NUMBERS else times.view("M8[us]")
 
 
-def policy_of(policy: Policy | None, fields: Fields, names: Sequence[str]) -> Policy | None:
+def _policy_of(policy: Policy | None, fields: Fields, names: Sequence[str]) -> Policy | None:
     """The policy of some of the fields; none if all of them have frames of their own."""
     return None if all(name in fields.frames for name in names) else policy
 

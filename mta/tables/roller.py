@@ -13,9 +13,9 @@ from mta.frames.policies import Policy
 from mta.tables.columns import as_columns, types_of
 from mta.tables.formats import Source, source_of
 from mta.tables.keys import hashes_of_keys, key_column
-from mta.tables.leaf import Rows
 from mta.tables.long import WindowStore
 from mta.tables.plan import Plan
+from mta.tables.rows import Rows
 from mta.tables.scratch import InMemory, OnDisk, Scratch
 from mta.tables.tree import Inflow, Node, Places
 from mta.turns import TakesTurns, in_turn
@@ -24,7 +24,7 @@ from stores import Store
 #: Values of a block of rows, old and new ones, which are taken in and given back together; and its old bytes.
 BLOCK_VALUES, BLOCK_BYTES = 1 << 22, 1 << 24
 
-#: A file of rows that came before is written anew if it has so many bytes besides twice those that are needed.
+#: A file of rows that came before is written anew if it is larger than twice those that are needed, and this.
 SPARE_BYTES = 1 << 26
 
 
@@ -110,11 +110,11 @@ class Roller(TakesTurns):
         return made
 
     def _check_columns(self, schema: pa.Schema) -> None:
-        names = schema.names
-        missing = [name for name in self._plan.columns if name not in names]
+        names, plan = schema.names, self._past.plan
+        missing = [name for name in plan.columns if name not in names]
         if missing:
             raise KeyError(f"the frame has no column(s) {missing}, only {names[:20]}")
-        taken = [name for name in self._plan.names if name in names]
+        taken = [name for name in plan.names if name in names]
         if taken:
             raise ValueError(f"the frame has column(s) {taken} already: give the aggregates other names")
 

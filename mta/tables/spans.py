@@ -57,7 +57,8 @@ class Groups:
         """How many of the rows of its key are before a row's cut."""
         times = self.times
         assert times is not None
-        found = np.maximum(since(self.starts, self.lengths, times, span, side), self.firsts) - self.firsts
+        found: Array = np.maximum(since(self.starts, self.lengths, times, span, side), self.firsts)
+        found = found - self.firsts
         for each in self.older:
             assert each.times is not None
             of_older = each.times

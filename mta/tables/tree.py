@@ -15,15 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from mta.core.states import Layout
-from mta.keyed.block import ranges
 from mta.kinds import Array
 from mta.monoids.base import joined
 from mta.tables.columns import check_results
 from mta.tables.keys import hashes_of_keys
-from mta.tables.leaf import Rows, SortedRows, merged, rolled, with_folds
+from mta.tables.leaf import Leaf
 from mta.tables.long import LongKeys, LongWork, WindowStore
 from mta.tables.plan import Plan
+from mta.tables.rows import Rows, SortedRows, merged, together
 from mta.tables.scratch import Scratch
 
 #: The most rows whose windows are computed in memory together, and how many children have on average when a
@@ -38,7 +37,7 @@ class Part(NamedTuple):
     """Rows that came before: a handle, and how many."""
 
     handle: Any
-    count: int
+    rows: int
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Node:
 
     @property
     def rows(self) -> int:
-        return sum(part.count for part in self.parts)
+        return sum(part.rows for part in self.parts)
 
     def handles(self) -> list[Any]:
         """All handles, also of the children."""
@@ -62,7 +61,7 @@ class Node:
 
     def moved(self, move: Callable[[Any], Any]) -> Node:
         """The same node with other handles."""
-        parts = tuple(Part(move(part.handle), part.count) for part in self.parts)
+        parts = tuple(Part(move(part.handle), part.rows) for part in self.parts)
         children = None if self.children is None else tuple(child.moved(move) for child in self.children)
         return replace(self, parts=parts, children=children)
 
@@ -142,9 +141,9 @@ class Inflow:
             older = places.state.get(part.handle)
             routes = self._routes_of(self._hashes(older), fan)
             for child in range(fan):
-                some = _of_keys(places.plan, older, np.flatnonzero(routes == child))
-                if some.count:
-                    parts[child].append(Part(places.state.put(some), some.count))
+                some = older.take(places.plan, np.flatnonzero(routes == child))
+                if some.rows:
+                    parts[child].append(Part(places.state.put(some), some.rows))
         self._children = self._inflows([Node(parts=tuple(each)) for each in parts])
         pieces, self._pieces = self._pieces, []
         for piece in pieces:
@@ -170,7 +169,7 @@ class Inflow:
         for child, end, count in zip(self._children, ends, counts.tolist(), strict=True):
             some = order[end - count : end]
             if count:
-                child.add(_taken(self._places.plan, rows, some), hashes[some])
+                child.add(rows.take(self._places.plan, some), hashes[some])
             else:
                 child.add(None, None)
 
@@ -188,25 +187,22 @@ class Inflow:
         places = self._places
         older = [places.state.get(part.handle) for part in self._node.parts]
         pieces = [places.rows.get(piece)[0] for piece in self._pieces if piece is not None]
-        new = _together(places.plan, pieces)
-        del pieces
-        results, kept = rolled(places.plan, older, new, keeps=places.keeps)
+        leaf = Leaf(places.plan, older, together(places.plan, pieces))
+        del older, pieces
+        results = leaf.results()
         check_results(results, places.types)
-        del older, new
         ends = np.cumsum(self._counts).tolist()
         for end, count in zip(ends, self._counts, strict=True):
             some = {name: column[end - count : end] for name, column in results.items()}
             self._results.append(places.results.put(some) if count else None)
-        if kept is None:
-            return self._node
-        return Node(parts=self._with(kept))
+        return Node(parts=self._with(leaf.kept())) if places.keeps else self._node
 
     def _with(self, kept: SortedRows) -> tuple[Part, ...]:
         """The parts and a younger one; parts of about one size are merged, so that there are few."""
         places, parts = self._places, list(self._node.parts)
-        while parts and 2 * kept.count > parts[-1].count:
+        while parts and 2 * kept.rows > parts[-1].rows:
             kept = merged(places.plan, [places.state.get(parts.pop().handle), kept])
-        return (*parts, Part(places.state.put(kept), kept.count))
+        return (*parts, Part(places.state.put(kept), kept.rows))
 
     def _finish_long(self) -> Node:
         places = self._places
@@ -240,39 +236,3 @@ class Inflow:
             found[name] = np.empty_like(column)
             found[name][order] = column
         return found
-
-
-def _layouts(plan: Plan) -> list[Layout]:
-    return [program.layout for program in plan.programs]
-
-
-def _taken(plan: Plan, rows: Rows, order: Array) -> Rows:
-    indices = pa.array(order)
-    return Rows(
-        [column.take(indices) for column in rows.keys],
-        None if rows.times is None else rows.times[order],
-        [layout.take(each, order) for layout, each in zip(_layouts(plan), rows.elements, strict=True)],
-        len(order),
-    )
-
-
-def _together(plan: Plan, pieces: Sequence[Rows]) -> Rows:
-    if len(pieces) == 1:
-        return pieces[0]
-    elements = zip(*(piece.elements for piece in pieces), strict=True)
-    return Rows(
-        [pa.concat_arrays(parts) for parts in zip(*(piece.keys for piece in pieces), strict=True)],
-        None if pieces[0].times is None else np.concatenate([piece.times for piece in pieces]),
-        [layout.concat(parts) for layout, parts in zip(_layouts(plan), elements, strict=True)],
-        sum(piece.count for piece in pieces),
-    )
-
-
-def _of_keys(plan: Plan, rows: SortedRows, keys: Array) -> SortedRows:
-    indices, lengths = pa.array(keys), rows.lengths[keys]
-    order = ranges(rows.starts[keys], lengths)
-    elements = [layout.take(each, order) for layout, each in zip(_layouts(plan), rows.elements, strict=True)]
-    times = None if rows.times is None else rows.times[order]
-    return with_folds(
-        plan, SortedRows([column.take(indices) for column in rows.keys], lengths, times, elements)
-    )
