@@ -68,14 +68,10 @@ class Source:
 def source_of(frame: Any) -> Source:
     """The rows of a frame. Raises TypeError for what is no frame, ValueError for two columns of one name."""
     source = _recognized(frame)
-    _refuse_twice(source.schema.names)
-    return source
-
-
-def _refuse_twice(names: Iterable[str]) -> None:
-    twice = [name for name, times in Counter(names).items() if times > 1]
+    twice = [name for name, times in Counter(source.schema.names).items() if times > 1]
     if twice:
         raise ValueError(f"each column needs a name of its own, got {twice} more than once; rename columns")
+    return source
 
 
 def _recognized(frame: Any) -> Source:
@@ -381,7 +377,6 @@ class _Relation(Source):
 
     def __init__(self, relation: Any) -> None:
         names = relation.columns
-        _refuse_twice(map(str.lower, names))
         for name, kind in zip(names, relation.types, strict=True):
             if any(inner.id in _NOT_INSIDE for inner in _inner_types(kind)):
                 raise TypeError(
@@ -467,7 +462,7 @@ def _over(relation: Any, mta_rolling_rows: Any, items: str) -> Any:  # noqa: ARG
         other = relation.query(name, "PRAGMA version") or relation
         return other.query(name, f"SELECT {items} FROM mta_rolling_rows")
     except Exception as error:
-        if type(error).__name__ != "CatalogException":
+        if "name mta_rolling_rows does not exist" not in str(error):
             raise
         raise ValueError(
             "DuckDB has to find a variable of Python, and does not; SET python_enable_replacements = true"

@@ -259,7 +259,8 @@ def test_columns_of_pandas_stay_as_they_are(label: str) -> None:
     assert out["row"].dtype == np.int64
     assert out.attrs == {"unit": ["EUR"]}
     out.attrs["unit"].append("USD")
-    out.iloc[0, 0] = 99
+    for name in ("int", "float32", "bool", "Int64", "objects"):
+        out.iloc[0, out.columns.get_loc(name)] = out[name].iloc[2]
     pd.testing.assert_frame_equal(frame, before)
     assert frame.attrs == {"unit": ["EUR"]}
 
@@ -448,6 +449,24 @@ def test_duckdb_is_free_again_after_an_error(connection: Any) -> None:
     assert connection.sql("SELECT 1").fetchall() == [(1,)]
 
 
+def test_duckdb_may_be_read_only_and_in_a_transaction(tmp_path: Path) -> None:
+    with duckdb.connect(tmp_path / "x.db") as connection:
+        connection.execute("BEGIN; CREATE TABLE t AS SELECT 7 AS x")
+        assert with_rows(source_of(connection.table("t"))).fetchall() == [(7, 0)]
+        connection.execute("COMMIT")
+    with duckdb.connect(tmp_path / "x.db", read_only=True) as connection:
+        relation = connection.sql("SELECT x + $n AS x FROM t", params={"n": 1})
+        assert with_rows(source_of(relation)).fetchall() == [(8, 0)]
+
+
+def test_duckdb_says_itself_that_a_table_is_gone(connection: Any) -> None:
+    connection.execute("CREATE TABLE t AS SELECT 1 AS x")
+    relation = connection.table("t")
+    connection.execute("DROP TABLE t")
+    with pytest.raises(duckdb.CatalogException, match="t does not exist"):
+        source_of(relation)
+
+
 def test_duckdb_columns_that_arrow_would_change(connection: Any) -> None:
     for value in (
         "['1'::bit]",
@@ -456,8 +475,9 @@ def test_duckdb_columns_that_arrow_would_change(connection: Any) -> None:
     ):
         with pytest.raises(TypeError, match=r"column 'b' of type .* cast it"):
             source_of(connection.sql(f"SELECT 1 AS a, {value} AS b"))
-    with pytest.raises(ValueError, match="a name of its own, got \\['a'\\]"):
-        source_of(connection.sql('SELECT 1 AS a, 2 AS "A"'))
+    for second in ("a", "A"):
+        with pytest.raises(ValueError, match="a name of its own, got \\['a'\\]"):
+            source_of(connection.sql(f'SELECT 1 AS a, 2 AS "{second}"'))
     connection.execute("SET python_enable_replacements = false")
     with pytest.raises(ValueError, match="SET python_enable_replacements = true"):
         source_of(connection.sql("SELECT 1 AS a"))
@@ -515,7 +535,8 @@ def test_many_rows_come_in_batches(kind: str, tmp_path: Path) -> None:
     frame = FRAMES[kind](pa.table({"x": values, "y": values}), tmp_path)
     assert read(source_of(frame), ["y"]).to_pydict() == {"y": values}
     again = FRAMES[kind](pa.table({"x": values, "y": values}), tmp_path)
-    assert sum(batch.num_rows for batch in source_of(again).batches([])) == len(values)
+    batches = list(source_of(again).batches([]))
+    assert (sum(batch.num_rows for batch in batches), batches[0].num_columns) == (len(values), 0)
 
 
 @pytest.mark.parametrize("kind", ["RecordBatchReader", "parquet", "duckdb"])
@@ -580,6 +601,14 @@ def test_what_is_no_frame(frame: Any, advice: str) -> None:
         source_of(frame)
 
 
+def test_a_reader_is_closed_after_an_error(connection: Any) -> None:
+    reader = connection.sql("SELECT * FROM range(200000) r(i)").to_arrow_reader(1000)
+    batches = source_of(reader).batches()
+    next(batches)
+    batches.close()  # type: ignore[attr-defined]
+    assert connection.sql("SELECT 1").fetchall() == [(1,)]
+
+
 def test_a_connection_is_no_frame(connection: Any) -> None:
     with pytest.raises(TypeError, match="relation of the connection"):
         source_of(connection)
@@ -626,5 +655,6 @@ def test_without_pyarrow_it_says_what_to_install(monkeypatch: Any) -> None:
     spec = importlib.util.spec_from_file_location("formats_again", formats.__file__)
     assert spec is not None
     assert spec.loader is not None
-    with pytest.raises(ModuleNotFoundError, match=r"pyarrow: pip install 'mta-windows\[tables\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"pyarrow: pip install 'mta-windows\[tables\]'") as caught:
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    assert caught.value.name == "pyarrow"
