@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, NoReturn, Self, TypeVar
 from uuid import uuid4
 
@@ -139,7 +140,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
             self._stored = StoredWindow(store, name, self._log, views, pages, hold, inline)
             self._stays_in_this_process()
 
-    @property
+    @cached_property
     def _frames(self) -> FramedLog:
         """The window as one of frames, for questions about moments. Raises ValueError under a predicate."""
         if self._framed is not None:

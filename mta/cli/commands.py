@@ -89,7 +89,7 @@ def _ls(options: argparse.Namespace) -> int:
     from mta.cli.slicers import as_users_know
     from mta.durability.operations import survey
 
-    with named_store(options.url, create=False) as store:
+    with named_store(options.url, create=False, read_only=True) as store:
         windows = list(map(as_users_know, survey(store)))
     if options.json:
         print_json([asdict(window) for window in windows])
@@ -121,7 +121,7 @@ def _inspect(options: argparse.Namespace) -> int:
     from mta.cli.slicers import inspected
     from mta.durability.operations import inspect
 
-    with named_store(options.url, create=False) as store:
+    with named_store(options.url, create=False, read_only=True) as store:
         found, slicer = inspected(inspect(store, options.name))
     if options.json:
         print_json({**asdict(found), "slicer": slicer and asdict(slicer)})
@@ -194,7 +194,7 @@ def _verify(options: argparse.Namespace) -> int:
     from mta.durability.operations import verify
 
     monoid = None if options.monoid is None else monoid_of(options.monoid)
-    with named_store(options.url, create=False) as store:
+    with named_store(options.url, create=False, read_only=True) as store:
         report = verify(store, options.name, monoid, monoid_of)
         if report.ok:
             check(store, options.name, report)

@@ -186,6 +186,40 @@ def test_a_mistake_is_one_line(arguments: list[str], says: str, tmp_path: Path) 
     assert says in line
 
 
+def test_what_only_reads_works_beside_a_writer(tmp_path: Path) -> None:
+    url = f"rocksdb://{tmp_path}/db"
+    with (
+        open_store(url) as store,
+        AmortizedMTA(monoids.Sum(), policies.CountWindow(50), store=store, name="w", page_size=4) as window,
+    ):
+        for version in range(1, 4):
+            window.extend(range(100))
+            assert window.checkpoint(offset=version) == version
+            (found,) = json.loads(mta("ls", "--json", url))
+            assert (found["name"], found["elements"], found["offset"]) == ("w", 50, version)
+            of_versions = json.loads(mta("inspect", "--json", url, "w"))["versions"]
+            assert of_versions[-1]["tail"] == 100 * version
+            report = json.loads(mta("verify", "--json", url, "w"))
+            assert report["ok"]
+            assert report["versions"][-1] == version
+            assert report["recomputed"] > 10
+        for command in (["gc"], ["rm", "w"]):
+            assert "is open in another process" in mta(command[0], url, *command[1:], code=2)
+        before = window.query()
+        window.push(1)
+        assert window.checkpoint() == 4
+        assert window.query() == before + 1 - 50
+
+
+def test_verify_finds_damage_of_a_directory_that_nobody_has_open(url: str) -> None:
+    (log,) = Path(url.removeprefix("rocksdb://")).glob("*.log")
+    content = bytearray(log.read_bytes())
+    content[len(content) // 2] ^= 1
+    log.write_bytes(content)
+    for command in (["ls", url], ["inspect", url, NAME], ["verify", url, NAME]):
+        assert "is damaged, and nothing in it was changed" in mta(*command, code=2)
+
+
 @pytest.mark.parametrize(
     "command",
     [["ls"], ["gc"], ["inspect", "w"], ["verify", "w"], ["rm", "w"], ["rm", "--prefix", "w", "--yes"]],

@@ -212,3 +212,39 @@ def test_lists_of_one_length_beside_empty_windows(kind: Any) -> None:
     assert window.slide([1, 2, 3, 4, 5], [0, 5, 6, 7, 20]).tolist() == [[], [], [2], [2, 3], []]
     asked = kind(monoids.Collect(), T(2, min_count=2)).slide([1, 2, 3], [0, 1, 5], at=[0, 1, 2, 9])
     assert asked.tolist() == [None, [1, 2], None, None]
+
+
+@pytest.mark.parametrize("seed", seeds(4))
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("page_size", [2, 4, None])
+def test_a_window_without_frames_is_asked_after_every_call(kind: Any, page_size: Any, seed: int) -> None:
+    """What answers for moments is made once, and has to see all that comes after."""
+    chance, name, time = random.Random(seed), fresh(), 0
+    held: list[tuple[int, str]] = []
+    with open_store("memory:") as store:
+        window = kind(monoids.Concat(), T(20), store=store, name=name, page_size=page_size)
+        for step in range(100):
+            call = chance.choice(["push", "insert", "extend", "slide", "evict", "evict_until", "restore"])
+            if call in ("push", "insert", "extend", "slide"):
+                one = call in ("push", "insert")
+                rows = []
+                for _ in range(1 if one else chance.randrange(1, 9)):
+                    time += chance.choice([0, 1, 1, 2, 6])
+                    rows.append((time, f"{step}.{len(rows)} "))
+                times, values = zip(*rows, strict=True)
+                getattr(window, call)(*((values[0], times[0]) if one else (values, times)))
+                held = [each for each in held + rows if call == "insert" or each[0] > time - 20]
+            elif call == "evict":
+                window.evict(count := chance.randrange(len(held) + 1))
+                del held[:count]
+            elif call == "evict_until":
+                window.evict_until(time - 5)
+                held = [each for each in held if each[0] > time - 5]
+            else:
+                window.checkpoint()
+                window.close()
+                window = kind.restore(store, name, monoids.Concat(), T(20))
+            for moment in (time, time + 5, time + 50):
+                wanted = "".join(value for when, value in held if when > moment - 20)
+                assert window.at(moment) == wanted, (step, call, moment)
+        window.close()
