@@ -14,7 +14,7 @@ class Room(NamedTuple):
 
 
 BASE = "mta.kinds mta.options mta.errors mta.functions mta.owned mta.process_memory mta.turns"
-WINDOW = "mta mta.admission mta.checks mta.reader mta.stored_window mta.window"
+WINDOW = "mta.admission mta.checks mta.reader mta.stored_window mta.window"
 
 #: From the ground up.
 ROOMS = {
@@ -50,18 +50,22 @@ ROOMS = {
         "many keys: short windows in columns, segments, long windows",
         "base core durability encoding frames monoids policies stores times window",
     ),
-    "tables": Room("data frames in, data frames out", ""),
+    "tables": Room(
+        "data frames in, data frames out",
+        "base core durability frames keyed monoids stores times window",
+    ),
+    "mta": Room("the public names", "base monoids policies tables window", "mta"),
     "spark_integration": Room(
         "rolling: batch jobs and streams",
-        "base baselines core durability encoding frames keyed monoids policies stores times window",
+        "base baselines core durability encoding frames keyed monoids mta policies stores times window",
     ),
     "cli": Room(
         "the mta command, the operator's commands",
-        "base durability encoding monoids policies slicing stores window",
+        "base durability encoding monoids mta policies slicing stores",
         "mta.cli mta.__main__",
     ),
     "lab": Room(
         "benchmarks, experiments, demo, soak",
-        "base baselines cli durability keyed monoids policies slicing spark_integration stores window",
+        "base baselines cli durability keyed monoids mta policies slicing spark_integration stores window",
     ),
 }

@@ -26,7 +26,7 @@ WITH_SPARK = {"spark_integration", "lab"}
 WITH_ARROW = {"tables"}
 
 #: The rooms that may import `mta.keyed`.
-DRIVERS = {"spark_integration", "cli", "lab"}
+DRIVERS = {"spark_integration", "cli", "lab", "tables", "mta"}
 
 FILES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path

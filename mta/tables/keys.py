@@ -25,6 +25,8 @@ def key_column(name: str, column: pa.Array) -> pa.Array:
         return key_column(name, column.dictionary_decode())
     if pa.types.is_nested(kind):
         raise TypeError(f"by= takes columns of plain values, and {name!r} is of type {kind}")
+    if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):
+        return column.cast(pa.string())
     if pa.types.is_float16(kind):
         column, kind = column.cast(pa.float32()), pa.float32()
     if pa.types.is_floating(kind):
@@ -62,11 +64,12 @@ def hashes_of_keys(columns: Sequence[pa.Array], count: int) -> Array:
 
 def _hashes(column: pa.Array) -> Array:
     kind = column.type
-    if pa.types.is_integer(kind) and not column.null_count:
-        values = column.to_numpy(zero_copy_only=False)
-        return hashes_of(
-            values.view(np.int64) if values.dtype == np.uint64 else values.astype(np.int64), None
-        )
+    if pa.types.is_integer(kind):
+        numbers = pc.fill_null(column, 0).to_numpy(zero_copy_only=False).astype(np.int64)
+        found: Array = hashes_of(numbers, None)
+        if column.null_count:
+            found[column.is_null().to_numpy(zero_copy_only=False)] = _MISSING
+        return found
     encoded = column.dictionary_encode(null_encoding="encode")
     values = encoded.dictionary.to_pylist()
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
@@ -74,7 +77,7 @@ def _hashes(column: pa.Array) -> Array:
     texts = np.fromiter(("" if value is None else value for value in values), object, len(values))
     hashes = hashes_of(texts, None)
     hashes[[value is None for value in values]] = _MISSING
-    found: Array = hashes[encoded.indices.to_numpy(zero_copy_only=False)]
+    found = hashes[encoded.indices.to_numpy(zero_copy_only=False)]
     return found
 
 

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from mta.core.states import join_results
-from mta.durability.operations import remove
-from mta.errors import WindowNotFound
+from mta.durability.operations.remove import remove
+from mta.errors import OutOfOrderError, WindowNotFound
 from mta.kinds import Array
 from mta.tables.keys import codes_of
 from mta.tables.plan import Plan
@@ -109,7 +109,7 @@ class LongWork:
             found: dict[str, Any] = {}
             for number, window in enumerate(windows):
                 slices = self._slices(number, rows, chosen)
-                found.update(join_results([window.slide(values, times) for values, times in slices]))
+                found.update(join_results([self._slid(window, *each) for each in slices]))
             parts.append(found)
             order.append(chosen)
         if size == 1:
@@ -119,6 +119,15 @@ class LongWork:
         back[together] = np.arange(rows.count)
         joined: dict[str, Array] = join_results(parts)
         return {name: column[back] for name, column in joined.items()}
+
+    def _slid(self, window: AmortizedMTA, values: Any, times: Any) -> Any:
+        try:
+            return window.slide(values, times)
+        except OutOfOrderError as error:
+            raise OutOfOrderError(
+                f"a key has too many rows to sort them in memory, and these are not in the order of "
+                f"{self._plan.on!r}: {error}. Sort the rows before they come"
+            ) from error
 
     def _slices(self, number: int, rows: Rows | SortedRows, chosen: Array) -> Iterator[tuple[Any, Any]]:
         """Some rows as batches for the window of one program."""

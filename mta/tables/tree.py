@@ -23,7 +23,7 @@ from mta.tables.leaf import Leaf
 from mta.tables.long import LongKeys, LongWork, WindowStore
 from mta.tables.plan import Plan
 from mta.tables.rows import Rows, SortedRows, merged, together
-from mta.tables.scratch import Scratch
+from mta.tables.scratch import InMemory, Scratch
 
 #: The most rows whose windows are computed in memory together, and how many children have on average when a
 #: node is split.
@@ -190,12 +190,16 @@ class Inflow:
         leaf = Leaf(places.plan, older, together(places.plan, pieces))
         del older, pieces
         results = leaf.results()
-        check_results(results, places.types)
+        self._put(results)
+        return Node(parts=self._with(leaf.kept())) if places.keeps else self._node
+
+    def _put(self, results: dict[str, Array]) -> None:
+        """Keeps the results of all pieces."""
+        check_results(results, self._places.types)
         ends = np.cumsum(self._counts).tolist()
         for end, count in zip(ends, self._counts, strict=True):
             some = {name: column[end - count : end] for name, column in results.items()}
-            self._results.append(places.results.put(some) if count else None)
-        return Node(parts=self._with(leaf.kept())) if places.keeps else self._node
+            self._results.append(self._places.results.put(some) if count else None)
 
     def _with(self, kept: SortedRows) -> tuple[Part, ...]:
         """The parts and a younger one; parts of about one size are merged, so that there are few."""
@@ -210,16 +214,33 @@ class Inflow:
         try:
             for part in self._node.parts:
                 work.extend(places.state.get(part.handle))
-            for piece in self._pieces:
-                if piece is None:
-                    self._results.append(None)
-                else:
+            if isinstance(places.rows, InMemory):
+                self._put(self._sorted_results(work))
+            else:
+                for piece in self._pieces:
+                    if piece is None:
+                        self._results.append(None)
+                        continue
                     results = work.results(places.rows.get(piece)[0])
                     check_results(results, places.types)
                     self._results.append(places.results.put(results))
             return Node(long=work.saved()) if places.keeps else self._node
         finally:
             work.close()
+
+    def _sorted_results(self, work: LongWork) -> dict[str, Array]:
+        """The results of all pieces, whose rows may be in any order."""
+        places = self._places
+        rows = together(
+            places.plan, [places.rows.get(piece)[0] for piece in self._pieces if piece is not None]
+        )
+        if rows.times is None or bool((rows.times[1:] >= rows.times[:-1]).all()):
+            return work.results(rows)
+        order = rows.times.argsort(kind="stable")
+        found = work.results(rows.take(places.plan, order))
+        for column in found.values():
+            column[order] = column.copy()
+        return found
 
     def results(self, piece: int) -> dict[str, Array] | None:
         """The results of a piece; None if it has no rows."""
