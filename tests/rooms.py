@@ -52,7 +52,7 @@ ROOMS = {
     ),
     "spark_integration": Room(
         "rolling: batch jobs and streams",
-        "base baselines core durability encoding frames keyed monoids policies stores times window",
+        "base baselines core durability encoding keyed monoids policies stores times window",
     ),
     "cli": Room(
         "the mta command, the operator's commands",
@@ -61,6 +61,7 @@ ROOMS = {
     ),
     "lab": Room(
         "benchmarks, experiments, demo, soak",
-        "base baselines cli durability keyed monoids policies slicing spark_integration stores window",
+        "base baselines cli durability encoding keyed monoids policies slicing spark_integration stores "
+        "window",
     ),
 }
