@@ -137,7 +137,8 @@ class NullableColumns(SkippingColumns):
         try:
             checked = self.inner.check_columns(tuple(map(plainest, taken(inputs, where))))
         except (TypeError, ValueError, OverflowError):
-            self._name_row(inputs, where)
+            if not any(column.dtype.kind in "mM" for column in inputs):  # refused for their type
+                self._name_row(inputs, where)
             raise
         return tuple(self._merged(*each, there) for each in zip(inputs, checked, strict=True))
 
