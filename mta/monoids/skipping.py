@@ -12,7 +12,7 @@ import numpy as np
 
 from mta.kinds import Array, Columns, Packed, Result, Results, State
 from mta.monoids.base import ColumnarMonoid, Monoid
-from mta.monoids.columns import alike, column_of, scattered
+from mta.monoids.columns import alike, column_of, joined, scattered
 from mta.monoids.missing import NO_VALUE
 from mta.monoids.moments import ones
 from mta.owned import own
@@ -96,13 +96,22 @@ class SkippingColumns(Skipping, ColumnarMonoid):
         count = max(len(older[-1]), len(younger[-1]))
         older, younger = (tuple(np.broadcast_to(c, (count,)) for c in run) for run in (older, younger))
         before, after = older[-1] != 0, younger[-1] != 0
-        out = [np.where(before, *alike(pair)) for pair in zip(older[:-1], younger[:-1], strict=True)]
-        where = np.flatnonzero(before & after)
+        both, flags = before & after, (before | after).astype(np.int64)
+        start, stop = int(both.argmax()), count - int(both[::-1].argmax())
+        if both[start] and both[start:stop].all():  # as of scans: then nothing is copied out
+            some = slice(start, stop)
+            pairs = self.inner.combine_columns(_cut(older[:-1], some), _cut(younger[:-1], some))
+            ends = [
+                _either(before[end], _cut(older[:-1], end), _cut(younger[:-1], end))
+                for end in (slice(0, start), slice(stop, count))
+            ]
+            return (*map(_end_to_end, ends[0], pairs, ends[1]), flags)
+        out = _either(before, older[:-1], younger[:-1])
+        where = np.flatnonzero(both)
         if len(where):
             pairs = self.inner.combine_columns(taken(older[:-1], where), taken(younger[:-1], where))
-            for index, column in enumerate(pairs):
-                out[index] = _put(out[index], where, column)
-        return (*out, (before | after).astype(np.int64))
+            out = [_put(column, where, each) for column, each in zip(out, pairs, strict=True)]
+        return (*out, flags)
 
     def prefix_columns(self, states: Columns) -> Columns:
         if _all(states[-1]):
@@ -203,6 +212,20 @@ def _spread_out(scanned: Columns, indices: Array, there: Array) -> Columns:
         zeros = tuple(np.zeros(len(there), dtype=column.dtype) for column in scanned)
         return (*zeros, there.astype(np.int64))
     return (*(column.take(indices, mode="clip") for column in scanned), there.astype(np.int64))
+
+
+def _cut(columns: Columns, part: slice) -> Columns:
+    return tuple(column[part] for column in columns)
+
+
+def _either(first: Array, columns: Columns, others: Columns) -> list[Array]:
+    """Entries of the columns where `first` is true, and of the others where it is false."""
+    return [np.where(first, *alike(pair)) for pair in zip(columns, others, strict=True)]
+
+
+def _end_to_end(*parts: Array) -> Array:
+    some = [part for part in parts if len(part)]
+    return some[0] if len(some) == 1 else joined(some)
 
 
 def _put(column: Array, where: Array, values: Array) -> Array:
