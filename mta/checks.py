@@ -71,7 +71,7 @@ def check_parts(monoid: Any, policy: object, store: object, nulls: object = "ref
         policy.check(monoid)
     if store is not None and not isinstance(store, Store):
         raise TypeError(f"store is what stores.open_store(url) returns, got {store!r}")
-    return with_nulls(monoid, nulls)
+    return monoid if nulls == "refuse" else with_nulls(monoid, nulls)
 
 
 def check_keep(keep: Any, policy: Policy | None) -> Duration:
