@@ -16,6 +16,7 @@ from mta.kinds import Array, Time
 from mta.monoids.base import ColumnarMonoid, Monoid, column_of
 from mta.monoids.columns import row_by_row
 from mta.monoids.fields import ColumnFields, Fields, as_monoid
+from mta.monoids.nulls import with_nulls
 from mta.monoids.over import Over
 from mta.monoids.ufuncs import quiet
 from mta.options import is_number, is_whole, whole_number
@@ -50,10 +51,10 @@ PAGE_BYTES, LEAST_PAGE = 1 << 24, 1 << 6
 MOST_BOUNDED = 1 << 24
 
 
-def check_parts(monoid: Any, policy: object, store: object) -> Monoid:
+def check_parts(monoid: Any, policy: object, store: object, nulls: object = "refuse") -> Monoid:
     """The parts of a new window. Raises TypeError, or ValueError if the policy cannot read the monoid.
 
-    Returns the monoid: `Fields` for a mapping.
+    Returns the monoid: `Fields` for a mapping, and one that skips missing values if `nulls` is "skip".
     """
     if isinstance(monoid, Mapping):
         monoid = as_monoid(monoid)
@@ -70,7 +71,7 @@ def check_parts(monoid: Any, policy: object, store: object) -> Monoid:
         policy.check(monoid)
     if store is not None and not isinstance(store, Store):
         raise TypeError(f"store is what stores.open_store(url) returns, got {store!r}")
-    return monoid
+    return monoid if nulls == "refuse" else with_nulls(monoid, nulls)
 
 
 def check_keep(keep: Any, policy: Policy | None) -> Duration:
@@ -107,9 +108,9 @@ def unit_of(monoid: Monoid, policy: Policy | None, keep: Duration | None) -> boo
     return units.pop() if units else None
 
 
-def check_restored(monoid: object, policy: object, store: object, version: object) -> Monoid:
+def check_restored(monoid: object, policy: object, store: object, version: object, nulls: object) -> Monoid:
     """The arguments of `restore`, as `check_parts`."""
-    monoid = check_parts(monoid, policy, store)
+    monoid = check_parts(monoid, policy, store, nulls)
     if store is None:
         raise TypeError("restore takes the window's store, what stores.open_store(url) returns, got None")
     if version is not None and not is_whole(version):

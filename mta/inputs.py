@@ -12,8 +12,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from mta.encoding.nulls import array_of, coded_array, presence_array
 from mta.kinds import Array, Columns, Row, Value
-from mta.monoids.base import ColumnarMonoid, Monoid, column_of, row_columns
+from mta.monoids.base import ColumnarMonoid, Monoid, row_columns
 from mta.monoids.columns import number, refuse_time_types, row_by_row
 from mta.monoids.runs import LongestIncreasingRun
 from mta.monoids.values import ValueMonoid
@@ -34,20 +35,33 @@ def batch_columns(monoid: ColumnarMonoid, values: Value) -> Columns:
     elif monoid.reads_nothing and _is_table(values):
         return (np.zeros(_rows_of(monoid, values), np.int64),)
     elif monoid.arity > 1:
-        columns = values
-        if len(values) != monoid.arity:
-            raise TypeError(
-                f"{monoid!r} takes a tuple of {monoid.arity} columns or a list of rows, "
-                f"got a tuple of {len(values)}"
-            )
+        columns = _tuple_of_columns(monoid, values)
     else:
         columns = (values,)
     for column in columns:
         _refuse_no_column(monoid, column)
-    arrays = tuple(map(as_array, columns))
+    arrays = _coded_arrays(monoid, columns) if monoid.skips_nulls else tuple(map(as_array, columns))
     if not any(array.ndim != 1 for array in arrays):
         _refuse_unequal({str(i): len(array) for i, array in enumerate(arrays)})
     return arrays
+
+
+def _tuple_of_columns(monoid: ColumnarMonoid, values: tuple[Value, ...]) -> tuple[Value, ...]:
+    if len(values) != monoid.arity:
+        raise TypeError(
+            f"{monoid!r} takes a tuple of {monoid.arity} columns or a list of rows, "
+            f"got a tuple of {len(values)}"
+        )
+    return values
+
+
+def _coded_arrays(monoid: ColumnarMonoid, columns: Sequence[Value]) -> Columns:
+    if monoid.reads_nothing:
+        return (np.zeros(len(columns[0]), np.int64),)
+    return tuple(
+        presence_array(column) if index in monoid.presence else coded_array(column, monoid)
+        for index, column in enumerate(columns)
+    )
 
 
 def _rows_of(monoid: Monoid, table: Value) -> int:
@@ -69,6 +83,10 @@ def batch_rows(monoid: Monoid, values: Value) -> list[Value]:
         _refuse_unequal(dict(zip(monoid.fields, map(len, columns), strict=True)))
         return [dict(zip(monoid.fields, row, strict=True)) for row in zip(*columns, strict=True)]
     if isinstance(monoid, ColumnarMonoid) and monoid.arity > 1 and isinstance(values, tuple):
+        if monoid.skips_nulls:
+            columns = [_listed(monoid, column) for column in _tuple_of_columns(monoid, values)]
+            _refuse_unequal({str(i): len(column) for i, column in enumerate(columns)})
+            return list(zip(*columns, strict=True))
         return list(zip(*(column.tolist() for column in batch_columns(monoid, values)), strict=True))
     return _listed(monoid, values)
 
@@ -78,21 +96,20 @@ def as_array(column: Value) -> Array:
     _refuse_missing(column)
     if hasattr(column, "__array__"):
         return np.array(column)
-    values = list(column)
-    array = column_of(values)
-    if array.dtype.kind == "f":
-        large = np.flatnonzero(~((array >= -(2.0**63)) & (array < 2.0**63))).tolist()
-        if any(type(values[row]) is int for row in large):  # refused later, though it fits in a float
-            return np.fromiter(values, dtype=object, count=len(values))
-    return array
+    return array_of(list(column))
 
 
 def _listed(monoid: Monoid, column: Value) -> list[Value]:
     """The column as a list of plain Python values: pages hold no NumPy scalars."""
     _refuse_no_column(monoid, column)
-    _refuse_missing(column)
-    if getattr(getattr(column, "dtype", None), "kind", "") in ("m", "M"):
-        refuse_time_types(column, monoid)
+    times = getattr(getattr(column, "dtype", None), "kind", "") in ("m", "M")
+    if monoid.skips_nulls:
+        if times:  # which are refused one by one, unless they are only counted
+            return list(np.asarray(column))
+    else:
+        _refuse_missing(column)
+        if times:
+            refuse_time_types(column, monoid)
     for method in ("tolist", "to_pylist", "to_list"):
         if hasattr(column, method):
             return list(getattr(column, method)())

@@ -29,6 +29,7 @@ from mta.durability.tails import load_tails, read_parts
 from mta.encoding.packing import unpack
 from mta.errors import PagesLost, WindowError, WindowNotFound
 from mta.monoids.base import Monoid
+from mta.monoids.nulls import Nulls
 from mta.options import is_number, is_whole
 from mta.paging.version_pages import KeptPages, VersionKeys, VersionPages
 from mta.policies import Policy
@@ -109,28 +110,35 @@ class Reader(TakesTurns):
         policy: Policy | None = None,
         *,
         version: int | None = None,
+        nulls: Nulls = "refuse",
     ) -> Self:
         """Reads the last version of a window, or a retained `version`.
 
         `store` is a store or a URL; with a URL the store is opened for reading only, and closed with the
-        reader. A RocksDB directory can be opened so while another process writes it. `monoid` and `policy`
-        must be those of the window: ManifestMismatch otherwise. Raises WindowNotFound if the store has no
-        such window or version. Reads the root and the tails in at most two round trips, and pages when they
-        are needed.
+        reader. A RocksDB directory can be opened so while another process writes it. `monoid`, `policy` and
+        `nulls` must be those of the window: ManifestMismatch otherwise. Raises WindowNotFound if the store
+        has no such window or version. Reads the root and the tails in at most two round trips, and pages when
+        they are needed.
         """
-        monoid = _check_opened(monoid, policy, store, version)
+        monoid = _check_opened(monoid, policy, store, version, nulls)
         return cls._open(store, [check_name(name)], monoid, policy, version)[name]
 
     @classmethod
     def open_many(
-        cls, store: Store | str, names: Iterable[str], monoid: Monoid, policy: Policy | None = None
+        cls,
+        store: Store | str,
+        names: Iterable[str],
+        monoid: Monoid,
+        policy: Policy | None = None,
+        *,
+        nulls: Nulls = "refuse",
     ) -> dict[str, Self]:
         """Readers of many windows of one monoid and policy, by name, in a few round trips for thousands.
 
         Raises the errors of `open`, and then opens none. A store that was given as a URL is closed with the
         last of the readers.
         """
-        monoid = _check_opened(monoid, policy, store)
+        monoid = _check_opened(monoid, policy, store, None, nulls)
         if isinstance(names, str):
             raise TypeError(f"open_many takes several names, got the text {names!r}")
         return cls._open(store, list(dict.fromkeys(map(check_name, names))), monoid, policy, None)
@@ -522,9 +530,9 @@ def _at(
     return At(version, log, windows, clock, kept)
 
 
-def _check_opened(monoid: object, policy: Any, store: object, version: object = None) -> Monoid:
+def _check_opened(monoid: object, policy: Any, store: object, version: object, nulls: object) -> Monoid:
     """Raises TypeError, or ValueError if the policy cannot read the monoid."""
-    checked = check_parts(monoid, policy, None if isinstance(store, str) else store)
+    checked = check_parts(monoid, policy, None if isinstance(store, str) else store, nulls)
     if store is None:
         raise TypeError("a reader takes the window's store, what stores.open_store(url) returns, or its URL")
     if version is not None and not is_whole(version):

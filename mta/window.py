@@ -41,6 +41,7 @@ from mta.errors import WindowError, WindowNotFound
 from mta.inputs import lower_of
 from mta.kinds import UNKNOWN, Row, State, Time, Value
 from mta.monoids.base import Monoid
+from mta.monoids.nulls import Nulls
 from mta.paging.bounds import AS_IS, Bounds
 from mta.paging.local import LocalPages
 from mta.paging.stored import StoredPages
@@ -61,7 +62,8 @@ class MonoidTreeAggregator(TakesTurns, ABC):
     entries wait to be written. `cached` entries are read ahead, and more once `refill_below` of them are
     left. None is the fast default; 0 turns the buffer, or reading ahead, off. The last `retain` checkpoints
     stay readable. `keep` says how much longer than its frames a window keeps elements, for `at` and
-    `range_query` of the past. `lease` is in seconds; docs/durability.md describes it.
+    `range_query` of the past. `lease` is in seconds; docs/durability.md describes it. With `nulls="skip"`
+    missing values are in the window and not in its aggregate (docs/input.md); otherwise they are refused.
 
     Raises TypeError and ValueError for arguments that cannot be, and WindowExists, at the first page or
     checkpoint that is written, if another window has the name. Opens nothing until then.
@@ -81,8 +83,9 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         cached: int | None = None,
         refill_below: int | None = None,
         keep: Any = None,
+        nulls: Nulls = "refuse",
     ) -> None:
-        monoid = check_parts(monoid, policy, store)
+        monoid = check_parts(monoid, policy, store, nulls)
         kept = None if keep is None else check_keep(keep, policy)
         bounds = check_kept(retain, lease, buffered, cached, refill_below)
         name, size = f"window-{uuid4().hex}" if name is None else name, check_page_size(monoid, page_size)
@@ -168,6 +171,11 @@ class MonoidTreeAggregator(TakesTurns, ABC):
     def policy(self) -> Policy | None:
         """Which elements the window holds; None for all until they are evicted."""
         return self._policy
+
+    @property
+    def nulls(self) -> Nulls:
+        """What the window does with missing values."""
+        return "skip" if self._monoid.skips_nulls else "refuse"
 
     @property
     def store(self) -> Store | None:
@@ -447,15 +455,16 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         cached: int | None = None,
         refill_below: int | None = None,
         keep: Any = None,
+        nulls: Nulls = "refuse",
     ) -> Self:
         """Opens the window as its last checkpoint, or a retained `version`, left it. Fences its older writer.
 
-        `monoid`, `policy`, `keep` and `page_size` must be those of the checkpoint: ManifestMismatch
+        `monoid`, `policy`, `keep`, `nulls` and `page_size` must be those of the checkpoint: ManifestMismatch
         otherwise. Raises WindowNotFound if the store has no such window or version, and ManifestCorrupt if
         its root is damaged.
         Reads the root and the tails in at most three round trips; pages are read when they are needed.
         """
-        monoid = check_restored(monoid, policy, store, version)
+        monoid = check_restored(monoid, policy, store, version, nulls)
         kept = None if keep is None else check_keep(keep, policy)
         bounds, frames = check_kept(retain, lease, buffered, cached, refill_below), frames_of(monoid, policy)
         unit = unit_of(monoid, policy, kept)

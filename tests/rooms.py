@@ -57,7 +57,7 @@ ROOMS = {
     "mta": Room("the public names", "base monoids policies tables window", "mta"),
     "spark_integration": Room(
         "rolling: batch jobs and streams",
-        "base baselines core durability encoding frames keyed monoids mta policies stores times window",
+        "base baselines core durability encoding keyed monoids mta policies stores times window",
     ),
     "cli": Room(
         "the mta command, the operator's commands",
@@ -66,6 +66,7 @@ ROOMS = {
     ),
     "lab": Room(
         "benchmarks, experiments, demo, soak",
-        "base baselines cli durability keyed monoids mta policies slicing spark_integration stores window",
+        "base baselines cli durability encoding keyed monoids mta policies slicing spark_integration stores "
+        "window",
     ),
 }

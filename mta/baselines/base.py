@@ -16,6 +16,7 @@ from mta.inputs import batch_rows, lift_of, lower_of, row_of
 from mta.kinds import UNKNOWN, Result, Results, State, Time, Value
 from mta.monoids.base import Monoid
 from mta.monoids.fields import as_monoid
+from mta.monoids.nulls import Nulls, seeing_values, with_nulls
 from mta.policies import Policy
 from mta.times.kinds import NUMBERS
 
@@ -31,8 +32,10 @@ class Baseline(ABC):
     A second query of the same window combines nothing, because the aggregate is kept until the window changes
     (section 5.2 of the MTA paper).
 
+    With `nulls="skip"` missing values are in the window and not in its aggregate, as in `AmortizedMTA`.
+
     Raises TypeError unless `monoid` is a Monoid and `policy` a Policy or None, and ValueError if the policy
-    cannot read the monoid's states.
+    cannot read the monoid's states, and for other `nulls`.
     """
 
     __slots__ = (
@@ -55,7 +58,7 @@ class Baseline(ABC):
         "_youngest",
     )
 
-    def __init__(self, monoid: Monoid, policy: Policy | None = None) -> None:
+    def __init__(self, monoid: Monoid, policy: Policy | None = None, *, nulls: Nulls = "refuse") -> None:
         monoid = as_monoid(monoid)
         if not isinstance(monoid, Monoid):
             raise TypeError(f"{type(self).__name__} takes a Monoid, got {monoid!r}")
@@ -64,12 +67,13 @@ class Baseline(ABC):
         if policy is not None:
             policy.check(monoid)
         check_one_window(type(self).__name__, monoid, policy)
+        monoid = with_nulls(monoid, nulls)
         self._monoid, self._policy = monoid, policy
         # Plain attributes are faster: an insertion reads all of them. None is a method that changes nothing.
         self._combine = monoid.combine
         self._identity = monoid.identity
         self._row, self._lift, self._lower = row_of(monoid), lift_of(monoid), lower_of(monoid)
-        limits = Limits() if policy is None else policy.limits()
+        limits = Limits() if policy is None else seeing_values(policy.limits(), monoid)
         self._limits = limits
         self._limited = limits != Limits()
         # `push` and `slide` have short cuts for the two common policies.

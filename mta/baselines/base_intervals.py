@@ -5,6 +5,7 @@ from __future__ import annotations
 from mta.baselines.base import Baseline
 from mta.kinds import Result, State
 from mta.monoids.base import Monoid
+from mta.monoids.nulls import Nulls
 from mta.options import whole_number
 from mta.policies import Policy
 
@@ -28,8 +29,8 @@ class BaseIntervals(Baseline):
 
     __slots__ = ("_first", "_levels", "_next")
 
-    def __init__(self, monoid: Monoid, policy: Policy | None = None) -> None:
-        super().__init__(monoid, policy)
+    def __init__(self, monoid: Monoid, policy: Policy | None = None, *, nulls: Nulls = "refuse") -> None:
+        super().__init__(monoid, policy, nulls=nulls)
         #: _levels[l][i] is the aggregate of interval i of level l, if it is live
         self._levels: list[dict[int, State]] = [{}]
         #: the positions of the oldest element and of the next one

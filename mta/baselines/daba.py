@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from mta.baselines.base import Baseline
 from mta.kinds import State, Value
 from mta.monoids.base import Monoid
+from mta.monoids.nulls import Nulls
 from mta.policies import Policy
 
 #: The low bits of a pointer are the index in a chunk, the high bits the number of the chunk.
@@ -131,8 +132,9 @@ class DABA(Baseline):
         policy: Policy | None = None,
         *,
         cached: bool = False,  # noqa: ARG002  __new__ has read it
+        nulls: Nulls = "refuse",
     ) -> None:
-        super().__init__(monoid, policy)
+        super().__init__(monoid, policy, nulls=nulls)
         self._vals = ChunkedArrayQueue()
         self._aggs = ChunkedArrayQueue()
         self.F = self.L = self.R = self.A = self.B = self.E = 0
@@ -266,8 +268,15 @@ class CachedDABA(DABA):
 
     __slots__ = ("_accumulated", "_back", "_middle")
 
-    def __init__(self, monoid: Monoid, policy: Policy | None = None, *, cached: bool = True) -> None:
-        super().__init__(monoid, policy, cached=cached)
+    def __init__(
+        self,
+        monoid: Monoid,
+        policy: Policy | None = None,
+        *,
+        cached: bool = True,
+        nulls: Nulls = "refuse",
+    ) -> None:
+        super().__init__(monoid, policy, cached=cached, nulls=nulls)
         #: the aggregates of l_B, of l_A, and of l_R and l_A together; each is stale while its list is empty
         self._back: State = None
         self._accumulated: State = None

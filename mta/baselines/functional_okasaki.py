@@ -12,6 +12,7 @@ from typing import TypeAlias
 from mta.baselines.base import Baseline
 from mta.kinds import State
 from mta.monoids.base import Monoid
+from mta.monoids.nulls import Nulls
 from mta.policies import Policy
 
 #: cons(value, agg, tail)
@@ -62,8 +63,8 @@ class FunctionalOkasaki(Baseline):
 
     __slots__ = ("queue",)
 
-    def __init__(self, monoid: Monoid, policy: Policy | None = None) -> None:
-        super().__init__(monoid, policy)
+    def __init__(self, monoid: Monoid, policy: Policy | None = None, *, nulls: Nulls = "refuse") -> None:
+        super().__init__(monoid, policy, nulls=nulls)
         self.queue: Queue = (None, None, None)
 
     def _aggregate(self) -> State:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mta.baselines.base import Baseline
 from mta.kinds import State, Value
 from mta.monoids.base import Monoid
+from mta.monoids.nulls import Nulls
 from mta.policies import Policy
 
 
@@ -37,8 +38,8 @@ class ImperativeOkasaki(Baseline):
 
     __slots__ = ("back", "front", "next")
 
-    def __init__(self, monoid: Monoid, policy: Policy | None = None) -> None:
-        super().__init__(monoid, policy)
+    def __init__(self, monoid: Monoid, policy: Policy | None = None, *, nulls: Nulls = "refuse") -> None:
+        super().__init__(monoid, policy, nulls=nulls)
         self.front: Cell | None = None
         self.next: Cell | None = None
         self.back: Cell | None = None

@@ -14,6 +14,7 @@ from mta.checks import MAX_TIME
 from mta.core.states import result_array
 from mta.kinds import UNKNOWN, Result, Results, State, Time, Value
 from mta.monoids.base import Monoid
+from mta.monoids.nulls import Nulls
 from mta.options import is_whole
 from mta.policies import Policy
 from mta.times.cuts import Side
@@ -60,8 +61,15 @@ class ReactiveAggregator(Baseline):
         "fat",
     )
 
-    def __init__(self, monoid: Monoid, policy: Policy | None = None, *, late: bool = False) -> None:
-        super().__init__(monoid, policy)
+    def __init__(
+        self,
+        monoid: Monoid,
+        policy: Policy | None = None,
+        *,
+        late: bool = False,
+        nulls: Nulls = "refuse",
+    ) -> None:
+        super().__init__(monoid, policy, nulls=nulls)
         if late and self._limits.predicates:
             raise ValueError(f"late=True goes with policies by count and by time, got {policy!r}")
         self._late = bool(late)
@@ -70,7 +78,7 @@ class ReactiveAggregator(Baseline):
         self._latest: Time = -MAX_TIME
         #: whether handles ascend from the front: `insert_at` may break it
         self._ascending = True
-        self.fat = FlatFAT(monoid, _SMALLEST)
+        self.fat = FlatFAT(self._monoid, _SMALLEST)
         #: the slot of the oldest element, and the number of slots from there to the youngest, with holes
         self._front = 0
         self._span = 0

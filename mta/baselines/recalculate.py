@@ -8,6 +8,7 @@ from functools import reduce
 from mta.baselines.base import Baseline
 from mta.kinds import State
 from mta.monoids.base import Monoid
+from mta.monoids.nulls import Nulls
 from mta.policies import Policy
 
 
@@ -23,8 +24,8 @@ class Recalculate(Baseline):
 
     __slots__ = ("vals",)
 
-    def __init__(self, monoid: Monoid, policy: Policy | None = None) -> None:
-        super().__init__(monoid, policy)
+    def __init__(self, monoid: Monoid, policy: Policy | None = None, *, nulls: Nulls = "refuse") -> None:
+        super().__init__(monoid, policy, nulls=nulls)
         self.vals: deque[State] = deque()
 
     def _aggregate(self) -> State:

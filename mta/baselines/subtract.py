@@ -10,6 +10,8 @@ from mta.baselines.base import Baseline
 from mta.kinds import State
 from mta.monoids.base import LOST, Monoid
 from mta.monoids.columns import is_finite
+from mta.monoids.missing import NO_VALUE
+from mta.monoids.nulls import Nulls
 from mta.policies import Policy
 
 
@@ -37,13 +39,18 @@ class SubtractOnEvict(Baseline):
     __slots__ = ("_without", "agg", "vals")
 
     def __init__(
-        self, monoid: Monoid, policy: Policy | None = None, *, inverse: Callable[[State], State] | None = None
+        self,
+        monoid: Monoid,
+        policy: Policy | None = None,
+        *,
+        inverse: Callable[[State], State] | None = None,
+        nulls: Nulls = "refuse",
     ) -> None:
-        super().__init__(monoid, policy)
-        self._without: Callable[[State, State], State] = monoid.without
-        if inverse is not None or not monoid.invertible:
+        super().__init__(monoid, policy, nulls=nulls)
+        self._without: Callable[[State, State], State] = self._monoid.without
+        if inverse is not None or not self._monoid.invertible:
             self._without = _by_inverse(
-                monoid, getattr(monoid, "inverse", None) if inverse is None else inverse
+                self._monoid, getattr(monoid, "inverse", None) if inverse is None else inverse
             )
         self.vals: deque[State] = deque()
         self.agg = self._identity
@@ -81,6 +88,8 @@ def _by_inverse(monoid: Monoid, inverse: object) -> Callable[[State, State], Sta
         )
 
     def without(state: State, older: State) -> State:
+        if older is NO_VALUE:
+            return state
         return monoid.combine(inverse(older), state) if _all_finite(state) else LOST
 
     return without

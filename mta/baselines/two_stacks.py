@@ -5,6 +5,7 @@ from __future__ import annotations
 from mta.baselines.base import Baseline
 from mta.kinds import State
 from mta.monoids.base import Monoid
+from mta.monoids.nulls import Nulls
 from mta.policies import Policy
 
 
@@ -27,8 +28,8 @@ class TwoStacks(Baseline):
 
     __slots__ = ("_back_aggs", "_back_vals", "_front_aggs", "_front_vals")
 
-    def __init__(self, monoid: Monoid, policy: Policy | None = None) -> None:
-        super().__init__(monoid, policy)
+    def __init__(self, monoid: Monoid, policy: Policy | None = None, *, nulls: Nulls = "refuse") -> None:
+        super().__init__(monoid, policy, nulls=nulls)
         self._front_vals: list[State] = []
         self._front_aggs: list[State] = []
         self._back_vals: list[State] = []

@@ -10,6 +10,7 @@ from mta.frames.limits import Limits
 from mta.frames.policies import Policy
 from mta.monoids.base import Monoid
 from mta.monoids.fields import Fields
+from mta.monoids.nulls import seeing_values
 
 
 class Frame(NamedTuple):
@@ -26,7 +27,7 @@ class Frame(NamedTuple):
 
 def frames_of(monoid: Monoid, policy: Policy | None) -> list[Frame]:
     """The frames of a monoid's fields: their own, or else the policy. Raises ValueError for predicates."""
-    limits = Limits() if policy is None else policy.limits()
+    limits = Limits() if policy is None else seeing_values(policy.limits(), monoid)
     if isinstance(monoid, Fields) and monoid.frames:
         found = list(_frames_of_fields(monoid, policy, limits).items())
     else:

@@ -21,6 +21,7 @@ from mta.durability.tails import encode_tail, load_tails
 from mta.durability.writer import Writer
 from mta.errors import ManifestMismatch
 from mta.monoids.base import Monoid
+from mta.monoids.nulls import nulls_hint
 from mta.policies import Policy
 from mta.times.kinds import NUMBERS, TimeKind
 from stores import Store, StoreChanged
@@ -178,6 +179,7 @@ def check_matches(
                     " (a function without a name is told by its code: if yours does the same as that one, "
                     "give name= what stands in the brackets)"
                 )
+            hint = hint or nulls_hint(str(then), str(now))
             raise ManifestMismatch(
                 f"the window {name!r} was checkpointed with the {what} {then}, not {now}; {call} it so{hint}"
             )

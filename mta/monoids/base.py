@@ -48,6 +48,16 @@ class Monoid(ABC):
     #: aggregate of each suffix of a page, which would take quadratic space, but folds for each query.
     grows: bool = False
 
+    #: how many inputs, from the first on, an element needs to count where missing values are skipped
+    #: (`mta.monoids.nulls`); None for all. The monoid gets the others as `mta.monoids.missing` codes them.
+    needs: int | None = None
+
+    #: whether elements may be without values, which the monoid skips
+    skips_nulls: bool = False
+
+    #: the indices of the inputs of which it only matters whether they are there, where values may be missing
+    presence: frozenset[int] = frozenset()
+
     #: whether the order of the arguments of `combine` does not matter, except for the rounding of floats and
     #: the randomness of sketches. A late element can then be added to a state without its position.
     commutes: bool = False

@@ -9,6 +9,7 @@ import numpy as np
 
 from mta.kinds import Array, Columns, Value
 from mta.numbers.wide import as_objects, widened
+from mta.owned import own
 
 
 def scan(combine: Callable[[Columns, Columns], Columns], states: Columns) -> Columns:
@@ -65,6 +66,28 @@ def _same_numbers(values: Sequence[Value], column: Array) -> bool:
 
 #: kinds of columns whose entries have the types of Python
 _PLAIN = set("bifucUS")
+
+
+def as_python(column: Array) -> Array:
+    """The column with its entries as Python's objects, in memory of its own."""
+    # `fromiter`, since an assignment would take lists of one length for a second dimension
+    return np.fromiter(column.tolist(), object, len(column))
+
+
+def scattered(results: Array | None, held: Array, empty: Value) -> Array:
+    """Results, in order, where `held` is true, and the result of no elements where it is false."""
+    if results is None:
+        return column_of([own(empty) for _ in held])
+    if held.all():
+        return results
+    kind = results.dtype.kind
+    if type(empty) in {"i": (int,), "f": (int, float)}.get(kind, ()):
+        column = np.full(len(held), empty, results.dtype)
+        column[held] = results
+        return column
+    column = np.fromiter((own(empty) for _ in held), object, len(held))
+    column[held] = as_python(results)
+    return column
 
 
 def alike(parts: Sequence[Array]) -> Sequence[Array]:

@@ -11,6 +11,7 @@ import inspect
 from mta import monoids
 from mta.frames.texts import policy_of
 from mta.monoids.base import Monoid
+from mta.monoids.nulls import skipping_nulls
 from mta.monoids.over import Over
 
 #: Longer texts and larger numbers are refused: a state of 2^24 bits already takes 2 MB.
@@ -44,6 +45,8 @@ def _built(node: ast.expr) -> Monoid:
     if not isinstance(node, ast.Call):
         raise BadExpression(f"expected a call such as Max(), got {ast.unparse(node)}")
     name = ast.unparse(node.func).removeprefix("monoids.")
+    if name == skipping_nulls.__name__ and len(node.args) == 1 and not node.keywords:
+        return skipping_nulls(_built(node.args[0]))
     kind = getattr(monoids, name, None) if name in monoids.__all__ else None
     if not (isinstance(kind, type) and issubclass(kind, Monoid)) or inspect.isabstract(kind):
         raise BadExpression(f"{name} is not the name of a monoid in mta.monoids")

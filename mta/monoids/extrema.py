@@ -106,6 +106,7 @@ class ArgMax(ColumnarMonoid):
     identity = (None, None)
     arity = 2
     width = 2
+    needs = 1
     extreme: np.ufunc = np.maximum
 
     def check_row(self, row: Row) -> Row:

@@ -287,7 +287,7 @@ class ColumnFields(Fields, ColumnarMonoid):
 
     def inputs_of(self, monoid: ColumnarMonoid) -> tuple[int, ...]:
         """The indices of the inputs of an element that a field's monoid reads, or some of the fields."""
-        if not monoid.fields and (self.fields or monoid.arity != self.arity or isinstance(monoid, Count)):
+        if isinstance(monoid, Count) or (not monoid.fields and (self.fields or monoid.arity != self.arity)):
             return (0,)
         return tuple(map(self.fields.index, monoid.fields)) if self.fields else tuple(range(self.arity))
 

@@ -214,8 +214,8 @@ def settled(column: Array) -> Array:
 class Count(UfuncMonoid):
     """The number of elements, of any type.
 
-    Takes the name of a field, or none. In `rolling`, `Count("x")` does not count the nulls of x, as SQL's
-    COUNT(x) does not. A window has no nulls.
+    Takes the name of a field, or none. In `rolling`, and in windows with `nulls="skip"`, `Count("x")` does
+    not count elements without an x, as SQL's COUNT(x) does not. Other windows have no nulls.
 
     >>> from mta import AmortizedMTA, monoids, policies
     >>> AmortizedMTA(monoids.Count(), policies.TimeWindow(10)).slide(["a", "b", "c"], [0, 9, 11]).tolist()

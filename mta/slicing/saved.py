@@ -20,6 +20,8 @@ from mta.encoding.untrusted import LARGEST, Malformed, fields, printable, real, 
 from mta.errors import ManifestCorrupt, ManifestMismatch, WindowError
 from mta.kinds import Packed, State, Time
 from mta.monoids.base import ColumnarMonoid, Monoid
+from mta.monoids.missing import NO_VALUE
+from mta.monoids.skipping import SkippingColumns
 from mta.slicing.aggregate_store import AggregateStore
 from mta.slicing.emitted import EmittedValue, EmittedValues
 from mta.slicing.progress.sessions import session_cuts
@@ -293,7 +295,9 @@ def _loaded_value(monoid: Monoid, saved: Any) -> tuple[Any, EmittedValue]:
 
 def _loaded_states(monoid: Monoid, packed: list[Packed]) -> list[State]:
     """The states that this monoid has packed; raises if they cannot be combined with each other."""
-    states = [monoid.unpack(each) for each in packed]
+    loaded = states = [monoid.unpack(each) for each in packed]
+    if isinstance(monoid, SkippingColumns):
+        monoid, states = monoid.inner, [state for state in states if state is not NO_VALUE]
     if isinstance(monoid, ColumnarMonoid) and states:
         columns = monoid.columns_of(states)
         if len(columns) != monoid.width or any(column.shape != (len(states),) for column in columns):
@@ -304,7 +308,7 @@ def _loaded_states(monoid: Monoid, packed: list[Packed]) -> list[State]:
             raise Malformed(f"states are none of {monoid!r}")
     for each in states:
         monoid.combine(each, each)
-    return states
+    return loaded
 
 
 def _loaded_slices(monoid: Monoid, saved: Mapping[str, Any], queries: Queries) -> SliceList:

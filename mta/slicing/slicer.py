@@ -20,6 +20,7 @@ from mta.errors import ManifestMismatch, MissingTime, OutOfOrderError, WindowErr
 from mta.inputs import lift_of, row_of
 from mta.kinds import Row, State, Time, Value
 from mta.monoids.base import Monoid
+from mta.monoids.nulls import Nulls, nulls_hint
 from mta.owned import own
 from mta.slicing.aggregate_store import LOCAL, AggregateStore, Eager, Lazy, Paged, check_local, check_paged
 from mta.slicing.batches import Tuples, plain_rows
@@ -88,6 +89,7 @@ class Slicer(TakesTurns):
     - `name`: the name of the windows in the store.
     - `page_size`, `local`, `retain`, `lease`: go with a store. `local` is the number of slices that cannot
       change and stay in the process; the others are options of `AmortizedMTA`.
+    - `nulls`: "skip" lets missing values be in tuples, and not in aggregates; "refuse" refuses them.
 
     Durations are numbers in the unit of the times; or they have a unit, such as "10 minutes" or a
     `timedelta`, and then the times are dates, and so are the starts and ends of results. The times of a
@@ -119,8 +121,9 @@ class Slicer(TakesTurns):
         local: int = LOCAL,
         retain: int = 2,
         lease: float | None = None,
+        nulls: Nulls = "refuse",
     ) -> None:
-        monoid = check_parts(monoid, None, None)
+        monoid = check_parts(monoid, None, None, nulls)
         check_one_window("a slicer", monoid)
         if name is not None and (not isinstance(name, str) or not name):
             raise TypeError(f"the name of a slicer is a str that is not empty, got {name!r}")
@@ -503,17 +506,18 @@ class Slicer(TakesTurns):
         local: int = LOCAL,
         retain: int = 2,
         lease: float | None = None,
+        nulls: Nulls = "refuse",
     ) -> Self:
         """The slicer of a checkpoint, with its queries. An older writer of the same name is fenced.
 
         - `queries`: the queries that hold a function, as they were; the checkpoint has the others.
         - `version`: the number of a checkpoint; None for the last.
-        - `on_late`, `local`, `retain`, `lease`: as when a slicer is made.
+        - `on_late`, `local`, `retain`, `lease`: as when a slicer is made; `nulls` must be the same.
 
         Raises WindowNotFound, ManifestMismatch for another monoid or other queries, and ManifestCorrupt for a
         damaged checkpoint.
         """
-        monoid = check_parts(monoid, None, store)
+        monoid = check_parts(monoid, None, store, nulls)
         check_one_window("a slicer", monoid)
         check_local(local)
         given = checked_queries(queries or {})
@@ -557,17 +561,18 @@ class Slicer(TakesTurns):
         store: str = "lazy",
         by: By | None = None,
         on_late: Callable[[Late], object] | None = None,
+        nulls: Nulls = "refuse",
     ) -> Self:
         """The slicer of a dump.
 
         - `queries`: the queries that hold a function, as they were; the dump has the others.
         - `store`: "lazy" or "eager".
-        - `by`, `on_late`: as when a slicer is made; `by` must be the same.
+        - `by`, `on_late`, `nulls`: as when a slicer is made; `by` and `nulls` must be the same.
 
         Raises ManifestMismatch for another monoid, other queries or another `by`, and ManifestCorrupt for
         damaged bytes.
         """
-        monoid = check_parts(monoid, None, None)
+        monoid = check_parts(monoid, None, None, nulls)
         check_one_window("a slicer", monoid)
         given = checked_queries(queries or {})
         if not isinstance(store, str):
@@ -750,6 +755,7 @@ class Slicer(TakesTurns):
             if then != now:
                 raise ManifestMismatch(
                     f"{what} was saved with the {part} {printable(str(then))}, not {now}; restore it so"
+                    + nulls_hint(str(then), str(now))
                 )
         slicer = cls(monoid, {}, name=name, **options, **vars(settings))
         slicer._plan = slicer._plan_of(loaded_queries(what, saved["queries"], given, settings.lateness))

@@ -22,7 +22,7 @@ def types_of(plan: Plan, schema: pa.Schema) -> dict[str, pa.DataType]:
     """
     found = dict.fromkeys(plan.names, pa.null())
     try:
-        columns = {name: _sample(schema.field(name).type) for name in plan.fields.fields}
+        columns = {name: _sample(schema.field(name).type) for name in plan.inputs}
         for program in plan.programs:
             layout = program.layout
             results = layout.lower(layout.lift(program.elements(columns, 1)))

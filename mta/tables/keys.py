@@ -77,8 +77,7 @@ def _hashes(column: pa.Array) -> Array:
     texts = np.fromiter(("" if value is None else value for value in values), object, len(values))
     hashes = hashes_of(texts, None)
     hashes[[value is None for value in values]] = _MISSING
-    found = hashes[encoded.indices.to_numpy(zero_copy_only=False)]
-    return found
+    return np.asarray(hashes[encoded.indices.to_numpy(zero_copy_only=False)])
 
 
 def order_of(codes: Array, size: int, times: Array | None) -> Array:

@@ -18,6 +18,8 @@ from mta.frames.policies import Policy
 from mta.kinds import Array
 from mta.monoids.base import ColumnarMonoid, Monoid
 from mta.monoids.fields import Fields, as_monoid
+from mta.monoids.missing import there_in
+from mta.monoids.nulls import Nulls, with_nulls
 from mta.monoids.over import Over
 from mta.monoids.ufuncs import Count
 from mta.times.kinds import NUMBERS
@@ -45,16 +47,16 @@ class Program:
     Aggregates that are the same but for their frames have their states only once.
     """
 
-    def __init__(self, fields: Fields, policy: Policy | None) -> None:
+    def __init__(self, fields: Fields, policy: Policy | None, nulls: Nulls) -> None:
         #: with the frames as the user gave them
-        self.fields, self.policy = fields, policy
+        self.fields, self.policy = _with_nulls(fields, nulls), policy
         distinct: dict[Any, str] = {}
         aggregates: dict[str, Monoid] = {}
         of_name: dict[str, str] = {}
         for name, monoid in fields.monoids.items():
             aggregate = of_name[name] = distinct.setdefault(_identity(monoid), name)
             aggregates.setdefault(aggregate, monoid)
-        self.layout = layout_of(Fields(**aggregates))
+        self.layout = layout_of(_with_nulls(Fields(**aggregates), nulls))
         self.frames: list[Frame] = []
         for each in frames_of(fields, policy):
             # the fields of a frame, or None for all fields
@@ -80,7 +82,16 @@ class Program:
         fields = self.fields
         if not isinstance(self.layout, ColumnLayout):
             return [fields.element(row) for row in elements]
-        return dict(zip(fields.fields, elements, strict=True)) if fields.fields else elements[0]
+        if not fields.fields:
+            return elements[0]
+        columns = map(_with_mask, elements) if fields.skips_nulls else elements
+        return dict(zip(fields.fields, columns, strict=True))
+
+
+def _with_mask(column: Array) -> Array:
+    """A column of elements as users give one: a mask says which values are missing."""
+    there = there_in(column)
+    return column if there is None else np.ma.MaskedArray(column, ~there)
 
 
 def _identity(monoid: Monoid) -> Any:
@@ -93,10 +104,11 @@ def _identity(monoid: Monoid) -> Any:
 class Plan:
     """A checked call."""
 
-    def __init__(self, on: Any, by: Any, aggregates: Any, policy: Any) -> None:
+    def __init__(self, on: Any, by: Any, aggregates: Any, policy: Any, nulls: Any) -> None:
         """Raises TypeError or ValueError for arguments that cannot be."""
         self.on, self.by = _name(on, "on"), _names(by)
         self.fields = _fields_of(aggregates)
+        whole = _with_nulls(self.fields, nulls)
         if policy is not None and not isinstance(policy, Policy):
             raise TypeError(f"policy is one of mta.policies or None, got {policy!r}")
         limits = [each.limits for each in frames_of(self.fields, policy)]
@@ -114,12 +126,13 @@ class Plan:
         columnar = [name for name, each in self.fields.monoids.items() if isinstance(each, ColumnarMonoid)]
         others = [name for name in self.fields.monoids if name not in columnar]
         self.programs = [
-            Program(_some(self.fields, names), _policy_of(policy, self.fields, names))
+            Program(_some(self.fields, names), _policy_of(policy, self.fields, names), nulls)
             for names in (columnar, others)
             if names
         ]
-        #: the columns that are read
-        self.columns = tuple(dict.fromkeys([*self.by, *([self.on] if self.on else []), *self.fields.fields]))
+        #: the columns that aggregates read, and all columns that are read
+        self.inputs = whole.fields
+        self.columns = tuple(dict.fromkeys([*self.by, *([self.on] if self.on else []), *self.inputs]))
         self.names = tuple(self.fields.monoids)
         #: decides of which kind the times are
         self.clock = Clock(self.in_microseconds)
@@ -127,6 +140,12 @@ class Plan:
     def as_times(self, times: Array) -> Array:
         """Times that were checked, in the form in which a window takes them."""
         return times if self.clock.kind is NUMBERS else times.view("M8[us]")
+
+
+def _with_nulls(fields: Fields, nulls: Nulls) -> Fields:
+    found = with_nulls(fields, nulls)
+    assert isinstance(found, Fields)
+    return found
 
 
 def _policy_of(policy: Policy | None, fields: Fields, names: Sequence[str]) -> Policy | None:

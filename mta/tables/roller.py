@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from mta.frames.policies import Policy
+from mta.monoids.nulls import Nulls
 from mta.tables.columns import as_columns, types_of
 from mta.tables.formats import Source, source_of
 from mta.tables.keys import hashes_of_keys, key_column
@@ -35,6 +36,7 @@ def rolling(
     by: str | Sequence[str] | None = None,
     aggregates: Any,
     policy: Policy | None = None,
+    nulls: Nulls = "skip",
     store: Store | None = None,
 ) -> Any:
     """The rows of a data frame with a column for each aggregate of the row's window.
@@ -47,7 +49,7 @@ def rolling(
     >>> mta.rolling(frame, on="ts", by="card", aggregates=features).to_pydict()["n_1m"]
     [1, 1, 2]
     """
-    with Roller(on=on, by=by, aggregates=aggregates, policy=policy, store=store) as roller:
+    with Roller(on=on, by=by, aggregates=aggregates, policy=policy, nulls=nulls, store=store) as roller:
         return roller._take(frame, keeps=False)
 
 
@@ -73,12 +75,13 @@ class Roller(TakesTurns):
         by: str | Sequence[str] | None = None,
         aggregates: Any,
         policy: Policy | None = None,
+        nulls: Nulls = "skip",
         store: Store | None = None,
     ) -> None:
         if store is not None and not isinstance(store, Store):
             raise TypeError(f"store is what stores.open_store(url) returns, got {store!r}")
         self._windows = WindowStore(store)
-        self._past = _Past(Plan(on, by, aggregates, policy))
+        self._past = _Past(Plan(on, by, aggregates, policy, nulls))
         self._stays_in_this_process()
 
     def __len__(self) -> int:

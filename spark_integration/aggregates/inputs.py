@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as sql
 
+from mta.encoding.arrow import to_numpy, validity
 from mta.monoids.base import Array
-from spark_integration.aggregates.buffers import to_numpy, validity
 
 #: int64, float64, or Python objects
 Encoding = Literal["whole", "real", "object"]

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_integration.aggregates.buffers import from_numpy
+from mta.encoding.arrow import from_numpy
 from spark_integration.aggregates.null_columns import PRESENT
 from spark_integration.aggregates.parts import Aggregate
 from spark_integration.aggregates.types import arrow_type

@@ -16,7 +16,6 @@ from mta.core.frame import check_one_window
 from mta.monoids.base import Monoid
 from spark_integration.aggregates.catalogue import traits_of
 from spark_integration.aggregates.parts import Aggregate, Part, aggregate_of
-from spark_integration.aggregates.predicates import without_nulls
 from spark_integration.aggregates.types import data_type, result_type
 from spark_integration.call.columns import Columns
 from spark_integration.call.frames import frame_of
@@ -171,9 +170,8 @@ def _part(name: str, monoid: Monoid, columns: Columns, types: dict[str, sql.Data
 def _check_windows(plan: Plan) -> None:
     """Makes each window once, so that it refuses wrong options."""
     for program in plan.programs():
-        policy = without_nulls(plan.frame.policy, program.monoid)
         try:
-            window = AmortizedMTA(program.monoid, policy, page_size=plan.page_size)
+            window = AmortizedMTA(program.monoid, plan.frame.policy, page_size=plan.page_size)
         except (TypeError, ValueError) as error:
             raise RollingError(str(error)) from error
         window.close()

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mta.encoding.arrow import to_numpy, validity
 from mta.encoding.packing import pack
 from mta.monoids.base import Array
-from spark_integration.aggregates.buffers import to_numpy, validity
 from spark_integration.aggregates.inputs import Input, real_numbers, whole_numbers
 from spark_integration.partition.chunks import Chunk
 from spark_integration.partition.plain import plain, values_of

@@ -17,7 +17,6 @@ from mta.keyed.folds import first_rows, folds
 from mta.keyed.group import SHORT_WINDOW, Group
 from mta.monoids.base import Array
 from mta.policies import Policy
-from spark_integration.aggregates.predicates import without_nulls
 from spark_integration.aggregates.programs import Program
 from spark_integration.aggregates.results import Results
 from spark_integration.call.plan import Plan
@@ -81,7 +80,7 @@ class _Task:
             wanted.add(plan.order[0].index)
         self._wanted = sorted(wanted)
         #: the policy of each program's windows
-        self._policies = [without_nulls(plan.frame.policy, program.monoid) for program in self._programs]
+        self._policies = [plan.frame.policy] * len(self._programs)
         #: the windows of the group that continues in the next chunk
         self._open: list[Any] = []
         #: the number of rows that they took in

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from mta.encoding.arrow import validity
 from mta.monoids.base import Array
-from spark_integration.aggregates.buffers import validity
 from spark_integration.aggregates.inputs import real_numbers, whole_numbers
 from spark_integration.call.frames import Clock
 

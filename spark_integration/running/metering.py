@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from mta.encoding.arrow import one_row
 from mta.process_memory import memory_figure
-from spark_integration.aggregates.buffers import one_row
 from stores import Store, WrapperStore
 
 T = TypeVar("T")

@@ -13,7 +13,6 @@ from mta import AmortizedMTA, LogMTA
 from mta.checks import COLUMN_PAGE, OBJECT_PAGE
 from mta.keyed.block import Shape
 from mta.keyed.group import KeyedPlan
-from spark_integration.aggregates.predicates import without_nulls
 from spark_integration.aggregates.programs import Program
 from spark_integration.aggregates.results import Results
 from spark_integration.call.frames import Clock
@@ -87,7 +86,7 @@ class Tools:
         self.keyed = KeyedPlan(
             shape=Shape(stream.clock == "whole", self.timed, tuple(map(_fields, self.programs))),
             programs=self.programs,
-            policies=[without_nulls(plan.frame.policy, program.monoid) for program in self.programs],
+            policies=[plan.frame.policy] * len(self.programs),
             page_sizes=[
                 plan.page_size or (COLUMN_PAGE if program.columnar else OBJECT_PAGE)
                 for program in self.programs

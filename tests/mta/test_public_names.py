@@ -14,7 +14,7 @@ CALLS = {
     *("query", "range_query", "oldest", "youngest"),
     *("evict", "evict_until", "enforce"),
     *("at", "checkpoint", "open", "restore", "close", "offset", "version"),
-    *("monoid", "policy", "store", "name", "page_size", "pages_read"),
+    *("monoid", "policy", "nulls", "store", "name", "page_size", "pages_read"),
 }
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from mta.encoding.arrow import one_row
 from mta.lab.demo.data import AGGREGATES, DemoStream, in_spark
 from mta.lab.demo.expected import MARK, Expected, mistakes, sampled_rows
 from mta.process_memory import memory_figure
-from spark_integration.aggregates.buffers import one_row
 from spark_integration.metrics import Metrics, Summary
 from spark_integration.rolling import rolling
 

@@ -18,13 +18,13 @@ import numpy as np
 import pyarrow as pa
 from rich.console import Console
 
+from mta.encoding.arrow import from_numpy
 from mta.lab.bench.report import Section
 from mta.lab.bench.spark import jobs
 from mta.lab.harness import Setting, run_benchmark
 from mta.lab.machine import load_average, versions
 from mta.lab.processes import forget_peaks, peaks_of_children
 from mta.lab.turns import back_and_forth
-from spark_integration.aggregates.buffers import from_numpy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

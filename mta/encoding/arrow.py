@@ -31,6 +31,38 @@ def validity(column: pa.Array) -> Array:
     return _bits(bitmap, column.offset, len(column))
 
 
+def valid_values(column: pa.Array | pa.ChunkedArray) -> tuple[Array, Array | None]:
+    """The values of a column, and which of them are not null; None for all.
+
+    Numbers, booleans, dates and times come by their buffers, with anything where they are null; others as
+    Python's objects.
+    """
+    parts = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    kind = column.type
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
+        values = [_times(part) for part in parts]
+    elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+        values = [to_numpy(part) for part in parts]
+    else:
+        return np.array(column, dtype=object), None  # which has None where it is null
+    there = None
+    if column.null_count:
+        there = np.concatenate([validity(part) for part in parts])
+    if len(values) == 1:
+        return values[0], there
+    empty = np.zeros(0, dtype=to_numpy(pa.array([], kind)).dtype) if not values else None
+    return (np.concatenate(values) if empty is None else empty), there
+
+
+def _times(column: pa.Array) -> Array:
+    kind = column.type
+    if pa.types.is_date(kind):
+        unit = "M8[D]" if pa.types.is_date32(kind) else "M8[ms]"
+    else:
+        unit = f"{'m8' if pa.types.is_duration(kind) else 'M8'}[{kind.unit}]"
+    return to_numpy(column).astype(np.int64).view(unit)
+
+
 def from_numpy(values: Array, present: Array | None = None) -> pa.Array:
     """A column of whole or real numbers or booleans, null where not present."""
     bitmap = None if present is None else _packed(present)
