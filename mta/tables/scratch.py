@@ -45,36 +45,50 @@ class InMemory(Scratch):
 class OnDisk(Scratch):
     """Keeps objects in one temporary file, in the directory that `tempfile` chooses (TMPDIR).
 
-    The file has no name, so that it is gone when the process ends, however that may happen. Only this process
-    reads what it wrote, so that pickle is safe.
+    A handle is the place of an object in the file. The file has no name, so that it is gone when the process
+    ends, however that may happen. Only this process reads what it wrote, so that pickle is safe.
     """
 
     def __init__(self) -> None:
-        self._file: BinaryIO = tempfile.TemporaryFile(prefix="mta-")  # noqa: SIM115  closed by `close`
+        self._file: BinaryIO = tempfile.TemporaryFile(prefix="mta-", buffering=0)  # noqa: SIM115  see `close`
         self.size = 0
 
-    def put(self, value: Any) -> tuple[int, int]:
+    def put(self, value: Any) -> int:
         data = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
-        start, done = self.size, 0
-        view = memoryview(data)
-        while done < len(data):
-            done += os.pwrite(self._file.fileno(), view[done:], start + done)
-        self.size += len(data)
-        return start, len(data)
+        start = self.size
+        self._write(len(data).to_bytes(_HEADER, "little"), start)
+        self._write(data, start + _HEADER)
+        self.size += _HEADER + len(data)
+        return start
 
-    def get(self, handle: tuple[int, int]) -> Any:
-        start, size = handle
-        data, done = bytearray(size), 0
+    def _write(self, data: bytes, start: int) -> None:
         view = memoryview(data)
-        while done < size:
-            read = os.preadv(self._file.fileno(), [view[done:]], start + done)
-            if not read:
-                raise OSError(f"the temporary file ends at {start + done} bytes and should have more")
-            done += read
-        return pickle.loads(data)
+        while view:
+            done = os.pwrite(self._file.fileno(), view, start)
+            view, start = view[done:], start + done
 
-    def size_of(self, handles: Iterable[tuple[int, int]]) -> int:
-        return sum(size for _, size in handles)
+    def get(self, handle: int) -> Any:
+        return pickle.loads(self._read(handle + _HEADER, self._length(handle)))
+
+    def _length(self, handle: int) -> int:
+        return int.from_bytes(self._read(handle, _HEADER), "little")
+
+    def _read(self, start: int, size: int) -> bytearray:
+        data = bytearray(size)
+        view = memoryview(data)
+        while view:
+            done = os.preadv(self._file.fileno(), [view], start)
+            if not done:
+                raise OSError(f"a temporary file ends at {start} bytes and should be longer")
+            view, start = view[done:], start + done
+        return data
+
+    def size_of(self, handles: Iterable[int]) -> int:
+        return sum(_HEADER + self._length(handle) for handle in handles)
 
     def close(self) -> None:
         self._file.close()
+
+
+#: Bytes before an object that have its length.
+_HEADER = 8

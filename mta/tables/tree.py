@@ -8,6 +8,7 @@ they were.
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -89,7 +90,7 @@ class Inflow:
         """About `coming` rows are to come. The nodes above were split into `factor` nodes together."""
         self._places, self._node, self._coming, self._factor = places, node, coming, factor
         self._pieces: list[Any] = []
-        self._counts: list[int] = []
+        self._counts = array("q")
         self._rows = node.rows
         #: the least and the greatest hash of the keys so far; None before it is known
         self._bounds: tuple[int, int] | None = None
@@ -197,7 +198,7 @@ class Inflow:
         """Keeps the results of all pieces."""
         check_results(results, self._places.types)
         ends = np.cumsum(self._counts).tolist()
-        for end, count in zip(ends, self._counts, strict=True):
+        for end, count in zip(ends, self._counts.tolist(), strict=True):
             some = {name: column[end - count : end] for name, column in results.items()}
             self._results.append(self._places.results.put(some) if count else None)
 
