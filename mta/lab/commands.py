@@ -28,6 +28,10 @@ def add(commands: Any) -> None:
         benchmarks, "engine", "the engine against data frames and in-memory algorithms", _engine, SECTIONS
     )
     _add_benchmark(benchmarks, "durability", "what checkpoints and restoring cost", _durability)
+    frames = _add_benchmark(
+        benchmarks, "frames", "a Parquet file larger than memory by mta.rolling, and by polars", _frames
+    )
+    frames.add_argument("--rows", type=count, metavar="N", help="rows of the file; 115 million by default")
     spark = _add_benchmark(
         benchmarks, "spark", "windows in a Spark job, and Spark's own window function", _spark
     )
@@ -77,6 +81,14 @@ def _durability(options: argparse.Namespace) -> None:
     from mta.lab.bench.durability import run
 
     run(quick=options.quick, redis_url=options.redis, json_file=options.json)
+
+
+def _frames(options: argparse.Namespace) -> None:
+    need("tables", "pyarrow")
+    need("experiments", "polars")
+    from mta.lab.bench.data_frames import run
+
+    run(rows=options.rows, quick=options.quick, json_file=options.json)
 
 
 def _spark(options: argparse.Namespace) -> None:

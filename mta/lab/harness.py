@@ -83,8 +83,12 @@ def run_benchmark(
     redis_url: str | None,
     json_file: Path | None,
     out: Console | None,
+    with_stores: bool = True,
 ) -> dict[str, Any]:
-    """Measures, prints tables to `out`, and returns what `json_file` gets."""
+    """Measures, prints tables to `out`, and returns what `json_file` gets.
+
+    Without stores no server is started: those of the setting are in memory.
+    """
     out = out or Console()
     # known now rather than after minutes
     if json_file is not None and not json_file.absolute().parent.is_dir():
@@ -98,10 +102,14 @@ def run_benchmark(
     sections: list[Section] = []
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mta-bench-")))
-        url = redis_url or stack.enter_context(redis_server())
-        redis = stack.enter_context(named_store(url))
-        redis.get_many(["reachable"])
-        rocksdb = stack.enter_context(open_store(f"rocksdb://{directory}"))
+        if with_stores:
+            url = redis_url or stack.enter_context(redis_server())
+            redis = stack.enter_context(named_store(url))
+            redis.get_many(["reachable"])
+            rocksdb = stack.enter_context(open_store(f"rocksdb://{directory}"))
+        else:
+            url = "memory:"
+            redis = rocksdb = stack.enter_context(open_store(url))
         progress = Console(stderr=True)
         update = stack.enter_context(status_line(progress, "starting"))
         say = update or partial(progress.print, markup=False, highlight=False)
