@@ -130,3 +130,15 @@ def test_ctrl_c_that_ends_the_reader_too_is_an_interrupt(
     monkeypatch.setattr("mta.cli.commands._ls", run)
     assert main(["ls", "memory:"]) == 130
     assert capsys.readouterr().err == "mta: interrupted\n"
+
+
+@pytest.mark.long
+def test_bench_frames_quick(tmp_path: Path) -> None:
+    file = tmp_path / "frames.json"
+    out = mta("bench", "frames", "--quick", "--json", str(file)).stdout
+    (section,) = json.loads(file.read_text())["sections"].values()
+    assert {line["contender"] for line in section["lines"]} == {"mta.rolling", "polars", "Roller.append"}
+    for line in section["lines"]:
+        assert line["contender"] in out
+        assert line["value"] > 0
+        assert line["target"] is None

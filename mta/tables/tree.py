@@ -26,9 +26,12 @@ from mta.tables.plan import Plan
 from mta.tables.rows import Rows, SortedRows, merged, together
 from mta.tables.scratch import InMemory, Scratch
 
-#: The most rows whose windows are computed in memory together, and how many children have on average when a
-#: node is split.
-LEAF_ROWS, CHILD_ROWS = 1 << 19, 3 << 17
+#: The most rows whose windows are computed in memory together, and the most values of these rows and their
+#: results.
+LEAF_ROWS, LEAF_VALUES = 1 << 19, 1 << 23
+
+#: How full leaves are on average when a node is split.
+FILL = 0.75
 
 #: The most children of a node.
 MOST_CHILDREN = 1 << 10
@@ -82,6 +85,11 @@ class Places(NamedTuple):
     results: Scratch
     windows: WindowStore
 
+    @property
+    def leaf_rows(self) -> int:
+        """The most rows of a leaf."""
+        return min(LEAF_ROWS, max(1024, LEAF_VALUES // (len(self.plan.columns) + len(self.plan.names))))
+
 
 class Inflow:
     """The rows of one call that come to one node, piece by piece, and then their results."""
@@ -115,7 +123,8 @@ class Inflow:
         if rows is None or hashes is None:
             return
         self._rows += rows.count
-        if self._node.long is None and max(self._rows, self._node.rows + self._coming) > LEAF_ROWS:
+        expected = max(self._rows, self._node.rows + self._coming)
+        if self._node.long is None and expected > self._places.leaf_rows:
             self._see(hashes)
             if self._bounds is not None and self._bounds[0] < self._bounds[1] and self._factor < 2**54:
                 self._split()
@@ -136,7 +145,7 @@ class Inflow:
     def _split(self) -> None:
         places, node = self._places, self._node
         rows = max(self._rows, node.rows + self._coming)
-        fan = min(MOST_CHILDREN, max(2, math.ceil(rows / CHILD_ROWS)))
+        fan = min(MOST_CHILDREN, max(2, math.ceil(rows / (FILL * places.leaf_rows))))
         parts: list[list[Part]] = [[] for _ in range(fan)]
         for part in node.parts:
             older = places.state.get(part.handle)
@@ -183,7 +192,7 @@ class Inflow:
         if not any(self._counts):
             self._results = [None] * len(self._counts)
             return self._node
-        if self._node.long is not None or self._rows > LEAF_ROWS:
+        if self._node.long is not None or self._rows > self._places.leaf_rows:
             return self._finish_long()
         places = self._places
         older = [places.state.get(part.handle) for part in self._node.parts]

@@ -124,7 +124,6 @@ def size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(rows, "PART_ROWS", 8 * block)
     monkeypatch.setattr("mta.tables.leaf.PART_ROWS", 4 * block)
     monkeypatch.setattr(tree, "LEAF_ROWS", 32)
-    monkeypatch.setattr(tree, "CHILD_ROWS", 12)
     monkeypatch.setattr("mta.tables.roller.BLOCK_VALUES", 200)
 
 
