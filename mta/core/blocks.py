@@ -43,6 +43,8 @@ class Blocks:
         `layout` is that of the run, or of a part of its fields. The blocks where ranges begin and end must be
         there.
         """
+        if self._places is None and int((stops - starts).max()) <= BLOCK:
+            return _doubled(layout, layout.picked(self._states), starts, stops.copy())
         first, last = starts // BLOCK, (stops - 1) // BLOCK
         inside = first == last
         if self._places is not None:
@@ -64,27 +66,9 @@ class Blocks:
     # -- within a block ---------------------------------------------------------------------------------
 
     def _inside(self, layout: Layout, starts: Array, stops: Array) -> Run:
-        """Ranges within a block, from the folds of each 1, 2, 4 … entries that follow each other."""
-        lengths, states = stops - starts, layout.picked(self._states)
-        longest = int(lengths.max())
-        if longest == 1:
-            return take(layout, states, starts) if _ascend(starts) else layout.take(states, starts)
-        states, stops = _of_few_blocks(layout, states, starts, stops)
-        found: Run = None
-        #: whether a part of the range is folded
-        begun = np.zeros(len(starts), bool)
-        size = 1
-        while True:
-            rows = np.flatnonzero(lengths & size)
-            if len(rows):
-                stops[rows] -= size
-                found = _with_older(layout, found, begun, rows, layout.take(states, stops[rows]))
-                begun[rows] = True
-            if 2 * size > longest:
-                return found
-            count = layout.length(states)
-            states = layout.combine(layout.cut(states, 0, count - size), layout.cut(states, size, count))
-            size *= 2
+        """Ranges within a block."""
+        states, starts, stops = _of_few_blocks(layout, layout.picked(self._states), starts, stops)
+        return _doubled(layout, states, starts, stops)
 
     # -- over several blocks ----------------------------------------------------------------------------
 
@@ -175,16 +159,38 @@ def _ascend(indices: Array) -> bool:
     return len(indices) < 2 or bool((indices[1:] >= indices[:-1]).all())
 
 
-def _of_few_blocks(layout: Layout, states: Run, starts: Array, stops: Array) -> tuple[Run, Array]:
-    """The entries of the blocks that ranges are in, and the stops of the ranges among these."""
-    count = layout.length(states)
+def _doubled(layout: Layout, states: Run, starts: Array, stops: Array) -> Run:
+    """Short ranges, from the folds of each 1, 2, 4 … entries that follow each other. Changes `stops`."""
+    lengths = stops - starts
+    longest = int(lengths.max())
+    if longest == 1:
+        return take(layout, states, starts) if _ascend(starts) else layout.take(states, starts)
+    found: Run = None
+    #: whether a part of the range is folded
+    begun = np.zeros(len(starts), bool)
+    size = 1
+    while True:
+        rows = np.flatnonzero(lengths & size)
+        if len(rows):
+            stops[rows] -= size
+            found = _with_older(layout, found, begun, rows, layout.take(states, stops[rows]))
+            begun[rows] = True
+        if 2 * size > longest:
+            return found
+        count = layout.length(states)
+        states = layout.combine(layout.cut(states, 0, count - size), layout.cut(states, size, count))
+        size *= 2
+
+
+def _of_few_blocks(layout: Layout, states: Run, starts: Array, stops: Array) -> tuple[Run, Array, Array]:
+    """The entries of the blocks that ranges are in, and the ranges among these."""
+    count, blocks = layout.length(states), starts // BLOCK
     used = np.zeros(-(-count // BLOCK), bool)
-    used[starts // BLOCK] = True
+    used[blocks] = True
     if used.all():
-        return states, stops.copy()
-    entries = block_entries(np.flatnonzero(used), count)
-    places, last = np.cumsum(used) - 1, stops - 1
-    return layout.take(states, entries), places[last // BLOCK] * BLOCK + last % BLOCK + 1
+        return states, starts, stops.copy()
+    moves = (blocks - (np.cumsum(used) - 1)[blocks]) * BLOCK
+    return layout.take(states, block_entries(np.flatnonzero(used), count)), starts - moves, stops - moves
 
 
 def block_entries(blocks: Array, count: int) -> Array:

@@ -6,18 +6,17 @@ Rows of a group stand together, and its windows hold no row of another group.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
+from mta.core.blocks import Blocks
 from mta.core.folds import short_folds, window_folds
 from mta.core.states import ColumnLayout, Layout, Run
 from mta.frames.limits import Limits
-from mta.monoids.base import Array, Columns
-from mta.monoids.columns import alike
+from mta.monoids.base import Array
 from mta.times.cuts import Side, boundaries, comparable_column, cuts
 
-#: Windows up to this length are folded for all rows at once, by doubling.
+#: Windows up to this length are folded for all rows at once.
 SHORT = 256
 
 #: Groups that are smaller than this on average are searched all together.
@@ -99,71 +98,18 @@ def folds(layout: Layout, states: Run, starts: Array, firsts: Array) -> Run:
         return window_folds(layout, states, firsts, range(count))
     if count <= FEW:
         return short_folds(layout, states, firsts.tolist(), range(count))
-    lengths = np.arange(1, count + 1) - firsts
-    longest = np.maximum.reduceat(lengths, starts)
-    if (longest <= SHORT).all():
-        return _doubled(layout, states, lengths)
+    ends = np.arange(1, count + 1)
+    short = np.maximum.reduceat(ends - firsts, starts) <= SHORT
+    if short.all():
+        return Blocks(layout, states).folds(layout, firsts, ends)
     parts = []
-    short = longest <= SHORT
     # short groups that follow each other are folded together, each long one by itself
     edges = np.flatnonzero(np.concatenate([[True], (short[1:] != short[:-1]) | ~short[1:]]))
     bounds = [*starts[edges].tolist(), count]
     for start, stop, few in zip(bounds, bounds[1:], short[edges].tolist(), strict=False):
-        part = layout.cut(states, start, stop)
+        part, first = layout.cut(states, start, stop), firsts[start:stop] - start
         if few:
-            parts.append(_doubled(layout, part, lengths[start:stop]))
+            parts.append(Blocks(layout, part).folds(layout, first, ends[: stop - start]))
         else:
-            parts.append(window_folds(layout, part, firsts[start:stop] - start, range(stop - start)))
+            parts.append(window_folds(layout, part, first, range(stop - start)))
     return layout.concat(parts)
-
-
-def _doubled(layout: ColumnLayout, states: Run, lengths: Array) -> Run:
-    """Folds of the `lengths[row]` states up to each row, from blocks of 1, 2, 4 … states."""
-    rows = np.arange(len(lengths))
-    #: the start of the part that is folded already
-    begins = rows + 1
-    blocks = states
-    out: Columns | None = None
-    size = 1
-    longest = int(lengths.max())
-    while True:
-        chosen = np.flatnonzero(lengths & size)
-        if len(chosen):
-            older = layout.take(blocks, begins[chosen] - 1)
-            out = _prepended(layout, out, chosen, older, begins[chosen] <= chosen, len(rows))
-            begins[chosen] -= size
-        size *= 2
-        if size > longest:
-            assert out is not None
-            return out
-        half = size // 2
-        later = layout.combine(layout.cut(blocks, 0, len(rows) - half), layout.cut(blocks, half, len(rows)))
-        blocks = layout.concat([layout.cut(blocks, 0, half), later])
-
-
-def _prepended(
-    layout: ColumnLayout, out: Columns | None, rows: Array, older: Columns, begun: Array, count: int
-) -> Columns:
-    """Rows of `out` with `older` before them; `begun` says which of the rows are not empty."""
-    if out is None:
-        if len(rows) == count:
-            return tuple(map(np.array, older))
-        out = tuple(np.zeros(count, dtype=column.dtype) for column in older)
-        begun = np.zeros(len(rows), dtype=bool)
-    fresh = np.flatnonzero(~begun)
-    out = _stored(out, rows[fresh], layout.take(older, fresh))
-    going = np.flatnonzero(begun)
-    if len(going):
-        where = rows[going]
-        both = layout.combine(layout.take(older, going), layout.take(out, where))
-        out = _stored(out, where, both)
-    return out
-
-
-def _stored(out: Columns, rows: Array, values: Columns) -> Columns:
-    stored: list[Any] = []
-    for column, part in zip(out, values, strict=True):
-        column, part = alike((column, part))
-        column[rows] = part
-        stored.append(column)
-    return tuple(stored)
