@@ -58,6 +58,9 @@ def _tuple_of_columns(monoid: ColumnarMonoid, values: tuple[Value, ...]) -> tupl
 def _coded_arrays(monoid: ColumnarMonoid, columns: Sequence[Value]) -> Columns:
     if monoid.reads_nothing:
         return (np.zeros(len(columns[0]), np.int64),)
+    for column in columns:
+        if getattr(column, "ndim", 1) != 1:
+            raise TypeError(f"{monoid!r} takes columns, got an array of shape {column.shape}")
     return tuple(
         presence_array(column) if index in monoid.presence else coded_array(column, monoid)
         for index, column in enumerate(columns)

@@ -45,13 +45,22 @@ def valid_values(column: pa.Array | pa.ChunkedArray) -> tuple[Array, Array | Non
         values = [to_numpy(part) for part in parts]
     else:
         return np.array(column, dtype=object), None  # which has None where it is null
-    there = None
-    if column.null_count:
-        there = np.concatenate([validity(part) for part in parts])
+    there = valid_entries(column) if column.null_count else None
     if len(values) == 1:
         return values[0], there
     empty = np.zeros(0, dtype=to_numpy(pa.array([], kind)).dtype) if not values else None
     return (np.concatenate(values) if empty is None else empty), there
+
+
+def valid_entries(column: pa.Array | pa.ChunkedArray) -> Array:
+    """For each row of a column of any type whether it is not null."""
+    found = column.is_valid()
+    parts = found.chunks if isinstance(found, pa.ChunkedArray) else [found]
+    return np.concatenate([*map(to_numpy, parts), np.zeros(0, dtype=bool)])
+
+
+def is_real(column: pa.Array | pa.ChunkedArray) -> bool:
+    return bool(pa.types.is_floating(column.type))
 
 
 def _times(column: pa.Array) -> Array:

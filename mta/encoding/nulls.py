@@ -56,6 +56,11 @@ def coded_array(column: Value, monoid: object) -> Array:
 
 def presence_array(column: Value) -> Array:
     """A column with 1 for each value, of any type, and NULL where it is missing."""
+    if _is_arrow(column):
+        from mta.encoding.arrow import is_real, valid_entries
+
+        if not is_real(column):
+            return np.where(valid_entries(column), 1, NULL)
     values, there = _split(column)
     if there is None:
         there = np.ones(len(values), dtype=bool)
@@ -128,8 +133,10 @@ def _split(column: Value) -> Split:
         return np.array(column.data), ~np.ma.getmaskarray(column)
     if isinstance(column, np.ndarray):
         return np.array(column), None
+    if _is_arrow(column):
+        return _split_arrow(column)
     if hasattr(column, "null_count"):
-        return _split_polars(column) if callable(column.null_count) else _split_arrow(column)
+        return _split_polars(column)
     if hasattr(column, "isna") and not isinstance(getattr(column, "dtype", None), np.dtype):
         return _split_pandas(column)
     if hasattr(column, "__array__"):
@@ -138,6 +145,10 @@ def _split(column: Value) -> Split:
     if set(map(type, values)) <= {int, float, bool}:
         return array_of(values), None
     return np.fromiter(values, dtype=object, count=len(values)), None
+
+
+def _is_arrow(column: Value) -> bool:
+    return hasattr(column, "null_count") and not callable(column.null_count)
 
 
 def _split_arrow(column: Value) -> Split:

@@ -96,6 +96,8 @@ class NullableColumns(SkippingColumns):
         if self.fields:
             inputs = all_required(value, self.fields, self.inner)
         elif self.arity == 1:
+            if (type(value) is float or type(value) is int) and value > NULL:  # the common case
+                return self.inner.check_row(value)
             inputs = (value,)
         elif isinstance(value, (tuple, list)) and len(value) == self.arity:
             inputs = tuple(value)
@@ -115,7 +117,8 @@ class NullableColumns(SkippingColumns):
 
     def lift_row(self, row: Row) -> State:
         if self.arity == 1:
-            return NO_VALUE if is_code(row) else self.inner.lift_row(row)
+            missing = (type(row) is int or type(row) is float) and row == NULL
+            return NO_VALUE if missing else self.inner.lift_row(row)
         return NO_VALUE if any(is_code(row[index]) for index in self._needed) else self.inner.lift_row(row)
 
     def lower(self, state: State) -> Result:

@@ -296,6 +296,36 @@ def test_bad_values_among_missing_ones_name_their_row(kind: Any) -> None:
     assert len(window) == 0
 
 
+@pytest.mark.parametrize("kind", [AmortizedMTA, LogMTA])
+def test_a_column_has_one_dimension(kind: Any) -> None:
+    for monoid in (monoids.Max("x"), monoids.Count("x"), monoids.Last("x")):
+        for column in (np.ones((2, 2)), np.array([[1, None], ["a", 2]], dtype=object)):
+            with pytest.raises(TypeError, match=r"takes columns, got an array of shape \(2, 2\)"):
+                kind(monoid, nulls="skip").slide({"x": column})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_batches_of_nothing(kind: Any) -> None:
+    """Without elements, and with nothing but missing ones."""
+    fields = {"top": monoids.Max("x"), "n": monoids.Count("x"), "last": monoids.Last("w")}
+    for empty in ([], np.zeros(0), pa.array([], pa.int64()), pa.chunked_array([], pa.string())):
+        window = kind(fields, nulls="skip")
+        window.slide({"x": empty, "w": empty})
+        assert len(window) == 0
+    for column in (
+        [None] * 3,
+        np.full(3, NAN),
+        pa.nulls(3),
+        pa.nulls(3, pa.float64()),
+        pl.Series([None] * 3),
+    ):
+        for objects in ({}, {"all": monoids.Collect("x")}):
+            window = kind({**fields, **objects}, nulls="skip")
+            found = listed(window.slide({"x": column, "w": column}))
+            assert (found["top"], found["n"], found["last"]) == ([None] * 3, [0] * 3, [None] * 3)
+            assert len(window) == 3
+
+
 def test_other_choices_are_refused() -> None:
     for kind in KINDS:
         for nulls in ("drop", None, True):
