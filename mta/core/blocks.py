@@ -7,6 +7,8 @@ blocks take two scans, for which the blocks lie side by side. The whole blocks a
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from mta.core.folds import take
@@ -34,7 +36,8 @@ class Blocks:
         self._layout, self._states, self._whole = layout, states, whole
         #: the place of each block among those that are there
         self._places = None if used is None or used.all() else np.cumsum(used) - 1
-        self._scanned: tuple[Run, Run] | None = None
+        self._prefixes: Run | None = None
+        self._suffixes: Run | None = None
         self._above: Blocks | None = None
 
     def folds(self, layout: Layout, starts: Array, stops: Array) -> Run:
@@ -74,8 +77,7 @@ class Blocks:
 
     def _across(self, layout: Layout, starts: Array, stops: Array, first: Array, last: Array) -> Run:
         """Ranges that begin in block `first` and end in a later block `last`."""
-        prefixes, suffixes = self._scans()
-        older = layout.take(layout.picked(suffixes), starts)
+        older = layout.take(layout.picked(self._of_starts()), starts)
         between = np.flatnonzero(last - first > 1)
         if len(between):
             after, until = first[between] + 1, last[between]
@@ -89,29 +91,32 @@ class Blocks:
                 older = layout.combine(older, folds)
             else:
                 older = layout.put(older, between, layout.combine(layout.take(older, between), folds))
-        picked = layout.picked(prefixes)
-        ends = stops - 1
+        picked, ends = layout.picked(self.prefixes()), stops - 1
         younger = take(layout, picked, ends) if _ascend(ends) else layout.take(picked, ends)
         return layout.combine(older, younger)
 
-    def _scans(self) -> tuple[Run, Run]:
-        """The prefixes and the suffixes of all blocks that are there."""
-        if self._scanned is None:
-            layout, states = self._layout, self._states
-            count = layout.length(states)
-            blocks = -(-count // BLOCK)
-            if blocks * BLOCK > count:  # the last block is filled up with anything
-                states = layout.take(states, np.minimum(np.arange(blocks * BLOCK), count - 1))
-            # entry 0 of all blocks, then entry 1 of all blocks …
-            beside = tuple(_turned(column, -1, BLOCK) for column in states)
-            scan = _scans_by_doubling if count <= FEW_ENTRIES else _scans_by_entries
-            prefixes, suffixes = scan(layout, beside, blocks)
-            self._scanned = self._in_order(prefixes), self._in_order(suffixes)
-        return self._scanned
+    def prefixes(self) -> Run:
+        """For each entry of the blocks that are there, the fold of its block up to it."""
+        if self._prefixes is None:
+            self._prefixes = self._scanned(_prefixes)
+        return self._prefixes
 
-    @staticmethod
-    def _in_order(beside: Run) -> Run:
-        return tuple(_turned(column, BLOCK, -1) for column in beside)
+    def _of_starts(self) -> Run:
+        """The suffixes: for each entry, the fold of its block from it on."""
+        if self._suffixes is None:
+            self._suffixes = self._scanned(_suffixes)
+        return self._suffixes
+
+    def _scanned(self, scan: Callable[[ColumnLayout, Run, int, bool], Run]) -> Run:
+        layout, states = self._layout, self._states
+        count = layout.length(states)
+        blocks = -(-count // BLOCK)
+        if blocks * BLOCK > count:  # the last block is filled up with anything
+            states = layout.take(states, np.minimum(np.arange(blocks * BLOCK), count - 1))
+        # entry 0 of all blocks, then entry 1 of all blocks …
+        beside = tuple(_turned(column, -1, BLOCK) for column in states)
+        scanned = scan(layout, beside, blocks, count <= FEW_ENTRIES)
+        return tuple(_turned(column, BLOCK, -1) for column in scanned)
 
     def _tier(self) -> Blocks:
         """The run of the folds of whole blocks."""
@@ -122,7 +127,7 @@ class Blocks:
     def whole(self) -> Run:
         """The fold of each block, but for the last one if it is shorter: then it may be anything."""
         if self._whole is None:
-            self._whole = tuple(column[::BLOCK].copy() for column in self._scans()[1])
+            self._whole = tuple(column[BLOCK - 1 :: BLOCK].copy() for column in self.prefixes())
         return self._whole
 
 
@@ -131,28 +136,34 @@ def _turned(column: Array, rows: int, columns: int) -> Array:
     return column.reshape(rows, columns).T.reshape(-1)
 
 
-def _scans_by_entries(layout: Layout, beside: Run, blocks: int) -> tuple[Run, Run]:
-    """The prefixes and the suffixes of blocks that lie side by side: a call for each entry of a block."""
-    entries = [layout.cut(beside, start, start + blocks) for start in range(0, blocks * BLOCK, blocks)]
-    prefixes, suffixes = entries[:1], entries[-1:]
-    for each in entries[1:]:
-        prefixes.append(layout.combine(prefixes[-1], each))
-    for each in entries[-2::-1]:
-        suffixes.append(layout.combine(each, suffixes[-1]))
-    return layout.concat(prefixes), layout.concat(suffixes[::-1])
-
-
-def _scans_by_doubling(layout: Layout, beside: Run, blocks: int) -> tuple[Run, Run]:
-    """The same in fewer calls of more combines, for few entries."""
-    prefixes = suffixes = beside
+def _prefixes(layout: ColumnLayout, beside: Run, blocks: int, few: bool) -> Run:
+    """The prefixes of blocks that lie side by side. For few entries, in fewer calls of more combines."""
     count, step = blocks * BLOCK, blocks
-    while step < count:
-        older, younger = layout.cut(prefixes, 0, count - step), layout.cut(prefixes, step, count)
-        prefixes = layout.concat([layout.cut(prefixes, 0, step), layout.combine(older, younger)])
-        older, younger = layout.cut(suffixes, 0, count - step), layout.cut(suffixes, step, count)
-        suffixes = layout.concat([layout.combine(older, younger), layout.cut(suffixes, count - step, count)])
-        step *= 2
-    return prefixes, suffixes
+    if few:
+        while step < count:
+            older, younger = layout.cut(beside, 0, count - step), layout.cut(beside, step, count)
+            beside = layout.concat([layout.cut(beside, 0, step), layout.combine(older, younger)])
+            step *= 2
+        return beside
+    found = [layout.cut(beside, 0, blocks)]
+    for start in range(blocks, count, blocks):
+        found.append(layout.combine(found[-1], layout.cut(beside, start, start + blocks)))
+    return layout.concat(found)
+
+
+def _suffixes(layout: ColumnLayout, beside: Run, blocks: int, few: bool) -> Run:
+    """The same from the other end."""
+    count, step = blocks * BLOCK, blocks
+    if few:
+        while step < count:
+            older, younger = layout.cut(beside, 0, count - step), layout.cut(beside, step, count)
+            beside = layout.concat([layout.combine(older, younger), layout.cut(beside, count - step, count)])
+            step *= 2
+        return beside
+    found = [layout.cut(beside, count - blocks, count)]
+    for start in range(count - 2 * blocks, -1, -blocks):
+        found.append(layout.combine(layout.cut(beside, start, start + blocks), found[-1]))
+    return layout.concat(found[::-1])
 
 
 def _ascend(indices: Array) -> bool:

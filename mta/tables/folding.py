@@ -11,6 +11,7 @@ from mta.core.blocks import BLOCK, FEW_ENTRIES, Blocks, block_entries
 from mta.core.folds import window_folds
 from mta.core.states import ColumnLayout, Layout, Run
 from mta.kinds import Array
+from mta.tables.older import BlockFolds, Rests
 from mta.tables.plan import Program
 from mta.tables.spans import Groups
 
@@ -19,10 +20,11 @@ Window = tuple[Array, Array]
 
 
 class OlderRows(NamedTuple):
-    """Elements of one program that came before, and the folds of their blocks."""
+    """Elements of one program that came before, how many each key has, and the folds of their blocks."""
 
     elements: Run
-    folds: Run | None
+    lengths: Array
+    folds: BlockFolds | None
 
 
 def folds_of(
@@ -71,22 +73,14 @@ class _Columns:
         older: Sequence[OlderRows],
         windows: Sequence[Window],
     ) -> None:
-        self._parts: list[tuple[Blocks, _Bounds]] = []
+        self._parts: list[tuple[Blocks | Rests, _Bounds]] = []
         before = np.zeros(len(groups.starts), np.int64)
         for place, rows in zip(groups.older, older, strict=True):
             part = _bounds(groups, place.starts, place.lengths, before)
             before = before + place.lengths
-            count = layout.length(rows.elements)
-            # only the blocks where windows begin and end are lifted and scanned
-            used = np.zeros(-(-count // BLOCK), bool)
-            for window in windows:
-                low, high = part.inside(*window)
-                held = low < high
-                used[low[held] // BLOCK] = True
-                used[(high[held] - 1) // BLOCK] = True
-            if used.any():
-                some = layout.take(rows.elements, block_entries(np.flatnonzero(used), count))
-                self._parts.append((Blocks(layout, layout.lift(some), used, rows.folds), part))
+            blocks = _blocks_of(layout, rows, part, windows)
+            if blocks is not None:
+                self._parts.append((blocks, part))
         new = _bounds(groups, groups.starts, groups.lengths, before)
         self._parts.append((Blocks(layout, layout.lift(elements)), new))
 
@@ -113,6 +107,30 @@ class _Columns:
                 found = _followed(layout, found, begun, rows, younger)
                 begun[rows] = True
         return found if found is None or begun.all() else layout.take(found, np.flatnonzero(begun))
+
+
+def _blocks_of(
+    layout: ColumnLayout, rows: OlderRows, bounds: _Bounds, windows: Sequence[Window]
+) -> Blocks | Rests | None:
+    """What folds older rows; None if no window holds any. Only the blocks that windows need are lifted."""
+    if rows.folds is None:
+        return None
+    count = layout.length(rows.elements)
+    firsts, lasts = np.zeros((2, -(-count // BLOCK)), bool)
+    to_ends = True
+    for window in windows:
+        low, high = bounds.inside(*window)
+        held = low < high
+        firsts[low[held] // BLOCK] = True
+        lasts[(high[held] - 1) // BLOCK] = True
+        to_ends = to_ends and bool((high == bounds.starts + bounds.lengths)[held].all())
+    if not firsts.any():
+        return None
+    if to_ends:
+        return Rests(layout, rows.elements, rows.lengths, rows.folds, firsts)
+    used = firsts | lasts
+    some = layout.take(rows.elements, block_entries(np.flatnonzero(used), count))
+    return Blocks(layout, layout.lift(some), used, rows.folds.whole)
 
 
 def _followed(layout: Layout, found: Run, begun: Array, rows: Array, younger: Run) -> Run:

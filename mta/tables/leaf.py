@@ -16,8 +16,9 @@ from mta.kinds import Array
 from mta.monoids.base import joined
 from mta.tables.folding import OlderRows, folds_of
 from mta.tables.keys import codes_of, order_of
+from mta.tables.older import PART_ROWS
 from mta.tables.plan import Frame, Plan
-from mta.tables.rows import PART_ROWS, Rows, SortedRows, columns_of_keys, taken, with_folds
+from mta.tables.rows import Rows, SortedRows, columns_of_keys, taken, with_folds
 from mta.tables.spans import Groups, Older
 
 #: The most bytes of states of rows that are computed together, unless they are of one key.
@@ -109,7 +110,9 @@ class Leaf:
         for number, program in enumerate(self._plan.programs):
             windows = [groups.windows(frame.limits) for frame in program.frames]
             needed += [heads[last_rows] for heads, _ in windows]
-            rows = [OlderRows(each.elements[number], each.folds[number]) for each in self._older]
+            rows = [
+                OlderRows(each.elements[number], each.lengths, each.folds[number]) for each in self._older
+            ]
             folds = folds_of(program, groups, elements[number], rows, windows)
             for frame, (heads, ends), its_folds in zip(program.frames, windows, folds, strict=True):
                 found.update(_results(frame, its_folds, ends - heads))

@@ -8,17 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from mta.core.blocks import Blocks
 from mta.core.states import ColumnLayout, Run
 from mta.keyed.block import ranges
 from mta.kinds import Array
 from mta.monoids.base import joined
 from mta.tables.keys import codes_of, order_of
+from mta.tables.older import BlockFolds, block_folds
 from mta.tables.plan import Plan
 from mta.tables.spans import Groups, Older
-
-#: About how many rows are computed together.
-PART_ROWS = 1 << 17
 
 
 @dataclass
@@ -63,8 +60,8 @@ class SortedRows:
     times: Array | None
     #: of each program
     elements: Sequence[Run]
-    #: of each program over columns the fold of each block of rows; None for the others
-    folds: list[Run | None] = field(default_factory=list)
+    #: of each program; None for one over Python objects
+    folds: list[BlockFolds | None] = field(default_factory=list)
 
     @property
     def rows(self) -> int:
@@ -87,14 +84,12 @@ class SortedRows:
 
 def with_folds(plan: Plan, rows: SortedRows) -> SortedRows:
     """The rows, with the folds of their blocks."""
-    count = rows.rows
     for program, elements in zip(plan.programs, rows.elements, strict=True):
-        layout, parts = program.layout, []
+        layout = program.layout
+        folds = None
         if isinstance(layout, ColumnLayout):
-            for start in range(0, count, PART_ROWS):
-                part = layout.cut(elements, start, min(count, start + PART_ROWS))
-                parts.append(Blocks(layout, layout.lift(part)).whole())
-        rows.folds.append(layout.concat(parts) if parts else None)
+            folds = block_folds(layout, elements, rows.lengths)
+        rows.folds.append(folds)
     return rows
 
 

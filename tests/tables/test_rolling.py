@@ -18,7 +18,7 @@ import mta
 from mta import monoids
 from mta.core import blocks
 from mta.policies import CountWindow, Policy, TimeWindow
-from mta.tables import folding, rows, tree
+from mta.tables import folding, older, tree
 from stores import open_store
 
 
@@ -117,11 +117,11 @@ def size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
     block = request.param
     if block is None:
         return
-    for module in (blocks, folding):
+    for module in (blocks, folding, older):
         monkeypatch.setattr(module, "BLOCK", block)
     monkeypatch.setattr(blocks, "FEW_ENTRIES", 4 * block)
     monkeypatch.setattr(folding, "FEW_ENTRIES", 4 * block)
-    monkeypatch.setattr(rows, "PART_ROWS", 8 * block)
+    monkeypatch.setattr(older, "PART_ROWS", 8 * block)
     monkeypatch.setattr("mta.tables.leaf.PART_ROWS", 4 * block)
     monkeypatch.setattr(tree, "LEAF_ROWS", 32)
     monkeypatch.setattr("mta.tables.roller.BLOCK_VALUES", 200)
