@@ -44,7 +44,7 @@ def since(starts: Array, lengths: Array, times: Array, span: float, side: Side) 
         together = _one_after_another(starts, lengths, times, span, side)
         if together is not None:
             return boundaries(together[0], together[1], side)
-    if len(times) < SMALL * len(starts) and times.dtype.kind == "f":
+    if len(starts) > 1 and len(times) < SMALL * len(starts):
         return _side_by_side(lengths, times, span, side)
     found = np.empty(len(times), dtype=np.int64)
     for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
@@ -54,16 +54,15 @@ def since(starts: Array, lengths: Array, times: Array, span: float, side: Side) 
 
 
 def _side_by_side(lengths: Array, times: Array, span: float, side: Side) -> Array:
-    """`since` for real times: NumPy sorts pairs of a group and a time as complex numbers."""
-    groups = np.repeat(np.arange(len(lengths)), lengths)
+    """`since` for any times: a group and the number of all times before a time make one whole number."""
+    groups = np.repeat(np.arange(len(lengths)), lengths) * (len(times) + 1)
     order = times.argsort(kind="stable")
-    wanted = np.empty(len(times), dtype=np.complex128)
     sorted_times = times[order]
-    wanted.real = groups
-    wanted.imag[order] = comparable_column(sorted_times, cuts(sorted_times, span, side), side)
-    pairs = np.empty(len(times), dtype=np.complex128)
-    pairs.real, pairs.imag = groups, times
-    return pairs.searchsorted(wanted, side)
+    moments = comparable_column(sorted_times, cuts(sorted_times, span, side), side)
+    numbers, wanted = groups.copy(), groups
+    numbers[order] += sorted_times.searchsorted(sorted_times, "left")
+    wanted[order] += sorted_times.searchsorted(moments, side)
+    return numbers.searchsorted(wanted, "left")
 
 
 def _one_after_another(

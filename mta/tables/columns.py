@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -18,30 +20,51 @@ _PLAIN = {"b": pa.bool_(), "i": pa.int64(), "f": pa.float64()}
 def types_of(plan: Plan, schema: pa.Schema) -> dict[str, pa.DataType]:
     """The types of results for rows of a schema: those for one row whose values are all 1, or text.
 
-    Null where there are none: the aggregate refuses such values, or its results have no type of Arrow.
+    Null where they are not known before the first results: an aggregate refuses such values.
     """
     found = dict.fromkeys(plan.names, pa.null())
-    try:
-        columns = {name: _sample(schema.field(name).type) for name in plan.inputs}
-        for program in plan.programs:
-            layout = program.layout
+    columns = {name: _sample(schema.field(name).type) for name in plan.inputs}
+    for program in plan.programs:
+        layout = program.layout
+        # an operator may raise anything for a value that no row has; if a row has it, it raises again
+        with suppress(Exception):
             results = layout.lower(layout.lift(program.elements(columns, 1)))
             for frame in program.frames:
                 for shown in frame.shown:
                     found[shown.name] = _type_of(results[shown.aggregate])
-    except (TypeError, ValueError, OverflowError, pa.ArrowException):
-        pass  # which the rows will raise too, if there are any
     return found
 
 
 def _sample(kind: pa.DataType) -> pa.Array:
+    """A column of one value."""
     if pa.types.is_dictionary(kind):
         return _sample(kind.value_type)
-    if pa.types.is_null(kind):
-        return pa.array([1])
+    with suppress(pa.ArrowException):
+        value = _sample_value(kind)
+        return pa.array([1]).cast(kind) if value is None else pa.array([value], kind)
+    return pa.array([1])
+
+
+def _sample_value(kind: pa.DataType) -> Any:
+    """A value of a type; None for one that 1 can be cast to."""
     if any(is_kind(kind) for is_kind in _TEXTS):
-        return pa.array(["1"]).cast(kind)
-    return pa.array([1]).cast(pa.int32()).cast(kind) if pa.types.is_date32(kind) else pa.array([1]).cast(kind)
+        return "1"
+    if pa.types.is_fixed_size_binary(kind):
+        return b"1" * kind.byte_width
+    if pa.types.is_decimal(kind):  # with all its digits, which the type of results is to have too
+        return Decimal((0, (9,) * kind.precision, -kind.scale))
+    if pa.types.is_date32(kind) or pa.types.is_time32(kind):
+        return pa.array([1], pa.int32()).cast(kind)[0].as_py()
+    if pa.types.is_nested(kind):
+        return _nested_value(kind)
+    return None
+
+
+def _nested_value(kind: pa.DataType) -> Any:
+    if pa.types.is_struct(kind):
+        return {field.name: _sample(field.type)[0].as_py() for field in kind}
+    size = kind.list_size if pa.types.is_fixed_size_list(kind) else 1
+    return [_sample(kind.value_type)[0].as_py()] * size
 
 
 _TEXTS = (
@@ -61,10 +84,13 @@ def _type_of(results: Array) -> pa.DataType:
     return pa.infer_type([_plain(value) for value in results.tolist()])
 
 
-def check_results(results: Mapping[str, Array], types: Mapping[str, pa.DataType]) -> None:
-    """Raises the errors of `as_columns`."""
+def check_results(results: Mapping[str, Array], types: dict[str, pa.DataType]) -> None:
+    """Raises the errors of `as_columns`. Types that are not known yet become those of the results."""
     for name, values in results.items():
-        if not (values.dtype.kind in "bif" and types[name] in (_PLAIN[values.dtype.kind], pa.float64())):
+        if pa.types.is_null(types[name]):
+            with suppress(pa.ArrowException):
+                types[name] = _type_of(values)
+        if not (values.dtype.kind in "bif" and types[name] == _PLAIN[values.dtype.kind]):
             _column(name, values, types[name])
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
 import tempfile
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,7 +19,7 @@ from mta.core.states import join_results
 from mta.durability.operations.remove import remove
 from mta.errors import OutOfOrderError, WindowNotFound
 from mta.kinds import Array
-from mta.tables.keys import codes_of
+from mta.tables.keys import codes_of, hashes_of_keys
 from mta.tables.plan import Plan
 from mta.tables.rows import Rows, SortedRows
 from mta.window import AmortizedMTA
@@ -43,15 +45,17 @@ class WindowStore:
 
     def __init__(self, store: Store | None) -> None:
         self._given, self._store = store is not None, store
-        self._directory: str | None = None
+        #: removes the directory of the embedded store
+        self._end: weakref.finalize[Any, Any] | None = None
         self._prefix, self._count = f"rolling/{secrets.token_hex(8)}", 0
         self._names: list[str] = []
 
     @property
     def store(self) -> Store:
         if self._store is None:
-            self._directory = tempfile.mkdtemp(prefix="mta-rolling-")
-            self._store = open_store(f"rocksdb://{self._directory}/windows")
+            directory = tempfile.mkdtemp(prefix="mta-rolling-")
+            self._end = weakref.finalize(self, _remove_directory, directory, os.getpid())
+            self._store = open_store(f"rocksdb://{directory}/windows")
         return self._store
 
     def new_name(self) -> str:
@@ -68,16 +72,33 @@ class WindowStore:
                     remove(self._store, name)
         elif self._store is not None:
             self._store.close()
-        if self._directory is not None:
-            shutil.rmtree(self._directory, ignore_errors=True)
-        self._names, self._directory = [], None
+        if self._end is not None:
+            self._end()
+        self._names = []
+
+
+def _remove_directory(directory: str, process: int) -> None:
+    if os.getpid() == process:  # and not in a fork of it
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 @dataclass(frozen=True)
 class LongKeys:
-    """The keys of a node whose rows are too many: mostly one."""
+    """The keys of a node whose rows are too many: one, or those of one hash."""
 
     keys: tuple[LongKey, ...] = field(default=())
+
+    def hashes(self) -> Array:
+        """The hash of each key."""
+        return np.concatenate([hashes_of_keys(each.key, 1) for each in self.keys])
+
+    def split(self, routes: Array, children: int) -> list[LongKeys | None]:
+        """The keys of each child, by the child that each key belongs to; None for a child without any."""
+        found: list[LongKeys | None] = []
+        for child in range(children):
+            some = tuple(self.keys[number] for number in np.flatnonzero(routes == child).tolist())
+            found.append(LongKeys(some) if some else None)
+        return found
 
 
 class LongWork:

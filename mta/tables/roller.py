@@ -152,7 +152,7 @@ class _Call:
         plan.clock = copy(past.plan.clock)
         self._columns = list(plan.columns) or source.schema.names[:1]
         self._keys = past.keys
-        self._types = types_of(plan, source.schema) if past.types is None else past.types
+        self._types = types_of(plan, source.schema) if past.types is None else dict(past.types)
         self._rows, self._results, self._payload = make(), make(), make()
         self._state = make() if past.state is None else past.state
         self._places = Places(plan, self._types, keeps, self._state, self._rows, self._results, windows)
@@ -185,6 +185,9 @@ class _Call:
         before = self._past.rows + self._count
         columns = {name: _array(block.column(name)) for name in self._columns}
         keys = [key_column(name, columns[name]) for name in plan.by]
+        if self._keys is not None:  # a column without values may have no type of its own
+            known = zip(keys, self._keys, strict=True)
+            keys = [key.cast(kind) if pa.types.is_null(key.type) else key for key, kind in known]
         types = [key.type for key in keys]
         if self._keys is not None and types != self._keys:
             raise TypeError(f"the columns {list(plan.by)} were of types {self._keys}, and are {types} now")

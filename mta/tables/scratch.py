@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import tempfile
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, BinaryIO
@@ -50,8 +51,10 @@ class OnDisk(Scratch):
     """
 
     def __init__(self) -> None:
-        self._file: BinaryIO = tempfile.TemporaryFile(prefix="mta-", buffering=0)  # noqa: SIM115  see `close`
+        self._file: BinaryIO = tempfile.TemporaryFile(prefix="mta-", buffering=0)  # noqa: SIM115  `close` is below
         self.size = 0
+        # also where nobody reads the rows that were given back
+        self.close = weakref.finalize(self, self._file.close)  # type: ignore[method-assign]
 
     def put(self, value: Any) -> int:
         data = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
@@ -85,9 +88,6 @@ class OnDisk(Scratch):
 
     def size_of(self, handles: Iterable[int]) -> int:
         return sum(_HEADER + self._length(handle) for handle in handles)
-
-    def close(self) -> None:
-        self._file.close()
 
 
 #: Bytes before an object that have its length.

@@ -1,15 +1,15 @@
 """The windows of any number of keys, with as many rows in memory as one leaf has.
 
-Keys are split by their hashes as long as a leaf has more rows than fit in memory. A key that alone has more
-rows has windows of its own (`mta.tables.long`). Nodes never change, so that a call that fails leaves them as
-they were.
+Keys are split by their hashes as long as a leaf has more rows than fit in memory. A key that has most of the
+rows is set apart from all others. A key that alone has more rows than fit in memory has windows of its own
+(`mta.tables.long`). Nodes never change, so that a call that fails leaves them as they were.
 """
 
 from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -51,6 +51,8 @@ class Node:
     #: older rows first
     parts: tuple[Part, ...] = ()
     children: tuple[Node, ...] | None = None
+    #: the hash of the keys of the first of two children; None if children are numbered by parts of hashes
+    apart: int | None = None
     long: LongKeys | None = None
 
     @property
@@ -75,7 +77,7 @@ class Places(NamedTuple):
 
     plan: Plan
     #: the types of the new columns
-    types: Mapping[str, pa.DataType]
+    types: dict[str, pa.DataType]
     #: whether more rows are to come
     keeps: bool
     #: for rows that came before
@@ -103,6 +105,7 @@ class Inflow:
         #: the least and the greatest hash of the keys so far; None before it is known
         self._bounds: tuple[int, int] | None = None
         self._children: list[Inflow] | None = None
+        self._apart = node.apart
         #: of each piece, which child each row is in
         self._routes: list[Any] = []
         if node.children is not None:
@@ -110,7 +113,9 @@ class Inflow:
         self._results: list[Any] = []
 
     def _inflows(self, nodes: Sequence[Node]) -> list[Inflow]:
-        coming, factor = self._coming // len(nodes), self._factor * len(nodes)
+        coming, factor = self._coming // len(nodes), self._factor
+        if self._apart is None:
+            factor *= len(nodes)
         return [Inflow(self._places, node, coming, factor) for node in nodes]
 
     def add(self, rows: Rows | None, hashes: Array | None) -> None:
@@ -124,7 +129,7 @@ class Inflow:
             return
         self._rows += rows.count
         expected = max(self._rows, self._node.rows + self._coming)
-        if self._node.long is None and expected > self._places.leaf_rows:
+        if self._node.long is not None or expected > self._places.leaf_rows:
             self._see(hashes)
             if self._bounds is not None and self._bounds[0] < self._bounds[1] and self._factor < 2**54:
                 self._split()
@@ -133,10 +138,16 @@ class Inflow:
         """Notes which hashes there are: keys of one hash cannot be split."""
         if self._bounds is None:
             older = [self._hashes(self._places.state.get(part.handle)) for part in self._node.parts]
-            pieces = [self._places.rows.get(piece)[1] for piece in self._pieces if piece is not None]
-            hashes = np.concatenate([*older, *pieces])
+            if self._node.long is not None:
+                older.append(self._node.long.hashes())
+            hashes = np.concatenate([*older, self._hashes_of_pieces()])
             self._bounds = int(hashes.min()), int(hashes.max())
         self._bounds = min(self._bounds[0], int(hashes.min())), max(self._bounds[1], int(hashes.max()))
+
+    def _hashes_of_pieces(self) -> Array:
+        pieces = [self._places.rows.get(piece)[1] for piece in self._pieces if piece is not None]
+        found: Array = np.concatenate(pieces)
+        return found
 
     @staticmethod
     def _hashes(rows: SortedRows) -> Array:
@@ -145,7 +156,10 @@ class Inflow:
     def _split(self) -> None:
         places, node = self._places, self._node
         rows = max(self._rows, node.rows + self._coming)
+        self._apart = self._largest()
         fan = min(MOST_CHILDREN, max(2, math.ceil(rows / (FILL * places.leaf_rows))))
+        if self._apart is not None:
+            fan = 2
         parts: list[list[Part]] = [[] for _ in range(fan)]
         for part in node.parts:
             older = places.state.get(part.handle)
@@ -154,14 +168,30 @@ class Inflow:
                 some = older.take(places.plan, np.flatnonzero(routes == child))
                 if some.rows:
                     parts[child].append(Part(places.state.put(some), some.rows))
-        self._children = self._inflows([Node(parts=tuple(each)) for each in parts])
+        long: list[LongKeys | None] = [None] * fan
+        if node.long is not None:
+            long = node.long.split(self._routes_of(node.long.hashes(), fan), fan)
+        nodes = [Node(parts=tuple(each), long=its_long) for each, its_long in zip(parts, long, strict=True)]
+        self._children = self._inflows(nodes)
         pieces, self._pieces = self._pieces, []
         for piece in pieces:
             self._route(*((None, None) if piece is None else places.rows.get(piece)))
 
+    def _largest(self) -> int | None:
+        """The hash of the key that has windows of its own, or most of the new rows; None if no key has."""
+        if self._node.long is not None:
+            return int(self._node.long.hashes()[0])
+        hashes = self._hashes_of_pieces()
+        middle = len(hashes) // 2
+        median = np.partition(hashes, middle)[middle]
+        return int(median) if 2 * np.count_nonzero(hashes == median) > len(hashes) else None
+
     def _routes_of(self, hashes: Array, fan: int) -> Array:
         """Which of so many children each hash belongs to."""
-        return ((hashes // np.uint64(self._factor)) % np.uint64(fan)).astype(np.uint16)
+        routes: Array = (hashes // np.uint64(self._factor)) % np.uint64(fan)
+        if self._apart is not None:
+            routes = hashes != np.uint64(self._apart)
+        return routes.astype(np.uint16)
 
     def _route(self, rows: Rows | None, hashes: Array | None) -> None:
         assert self._children is not None
@@ -188,7 +218,8 @@ class Inflow:
     def finish(self) -> Node:
         """Computes all results; returns the node to go on from."""
         if self._children is not None:
-            return Node(children=tuple(child.finish() for child in self._children))
+            children = tuple(child.finish() for child in self._children)
+            return Node(children=children, apart=self._apart)
         if not any(self._counts):
             self._results = [None] * len(self._counts)
             return self._node
