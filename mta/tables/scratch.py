@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import tempfile
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, BinaryIO
@@ -52,6 +53,7 @@ class OnDisk(Scratch):
     def __init__(self) -> None:
         self._file: BinaryIO = tempfile.TemporaryFile(prefix="mta-", buffering=0)  # noqa: SIM115  see `close`
         self.size = 0
+        weakref.finalize(self, self._file.close)  # for readers that nobody reads to their ends
 
     def put(self, value: Any) -> int:
         data = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)

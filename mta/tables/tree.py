@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -71,8 +71,8 @@ class Places(NamedTuple):
     """What one call of `rolling` works with."""
 
     plan: Plan
-    #: the types of the new columns
-    types: Mapping[str, pa.DataType]
+    #: the types of the new columns; null for those that the first results decide
+    types: dict[str, pa.DataType]
     #: whether more rows are to come
     keeps: bool
     #: for rows that came before
