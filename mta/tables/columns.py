@@ -34,6 +34,17 @@ def plain_column(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column
 
 
+def sort_of(kind: pa.DataType) -> str:
+    """A text that is the same for types whose values may be in one column of elements."""
+    kind = plain_column(pa.nulls(0, kind)).type
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+        return "number"
+    if _is_text(kind):
+        return str(kind).removeprefix("large_").removesuffix("_view")
+    return str(kind).partition("[")[0] if pa.types.is_temporal(kind) else str(kind)
+
+
 def types_of(plan: Plan, schema: pa.Schema) -> dict[str, pa.DataType]:
     """The types of results for rows of a schema: those for one row whose values are all 1, or text.
 
@@ -152,7 +163,7 @@ def _column(name: str, values: Array, kind: pa.DataType) -> pa.Array:
             ) from None
         raise TypeError(
             f"the results of the aggregate {name!r} are of type {kind}, by the type of the column that it "
-            f"reads, and {wrong!r} does not fit: {error}"
+            f"reads, and {wrong!r} does not fit: {error}; cast the column to a type that holds all its values"
         ) from None
 
 

@@ -312,7 +312,10 @@ def _read_dataset(dataset: Any, columns: Names) -> Iterator[pa.RecordBatch]:
         yield from _scan(dataset, columns)
         return
     for fragment in fragments:
-        yield from _read_fragment(fragment, dataset.schema, columns)
+        try:
+            yield from _read_fragment(fragment, dataset.schema, columns)
+        except pa.ArrowInvalid as error:
+            raise pa.ArrowInvalid(f"{getattr(fragment, 'path', 'a part of the dataset')}: {error}") from error
 
 
 def _read_fragment(fragment: Any, schema: pa.Schema, columns: Names) -> Iterator[pa.RecordBatch]:

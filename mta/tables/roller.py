@@ -10,10 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from mta.core.states import Run
 from mta.frames.policies import Policy
 from mta.kinds import Array
 from mta.monoids.nulls import Nulls
-from mta.tables.columns import as_columns, plain_column, types_of
+from mta.tables.columns import as_columns, plain_column, sort_of, types_of
 from mta.tables.formats import Source, source_of
 from mta.tables.keys import hashes_of_keys, key_column
 from mta.tables.long import WindowStore
@@ -131,6 +132,10 @@ class Roller(TakesTurns):
         """
         return self._take(frame, keeps=True)
 
+    def close(self) -> None:
+        """Gives up the rows. Readers that were returned stay readable, and a second call does nothing."""
+        super().close()
+
     def _take(self, frame: Any, *, keeps: bool) -> Any:
         source = source_of(frame)
         self._check_columns(source)
@@ -169,8 +174,10 @@ class _Past:
     #: where the rows are that windows may still need; None before the first call
     state: Scratch | None = None
     rows: int = 0
-    #: the types of the columns of keys, and of the new columns; None before the first row
+    #: the types of the columns of keys, of those that aggregates read, and of the new columns; None before
+    #: the first row
     keys: list[pa.DataType] | None = None
+    inputs: dict[str, pa.DataType] | None = None
     types: dict[str, pa.DataType] | None = None
 
 
@@ -184,7 +191,7 @@ class _Call:
         self._plan = plan = copy(past.plan)
         plan.clock = copy(past.plan.clock)
         self._columns = list(plan.columns) or source.schema.names[:1]
-        self._keys = past.keys
+        self._keys, self._inputs = past.keys, past.inputs or {}
         self._types = types_of(plan, source.schema) if past.types is None else dict(past.types)
         self._rows, self._results, self._payload = make(), make(), make()
         self._state = make() if past.state is None else past.state
@@ -213,26 +220,54 @@ class _Call:
             raise OverflowError(_of_no_row(str(error))) from error
         state, node = self._without_spare(node)
         made = source.made(self._schema(), self._out())
-        types = self._types if self._count else past.types
-        return made, _Past(self._plan, node, state, past.rows + self._count, self._keys, types)
+        types, inputs = (self._types, self._inputs) if self._count else (past.types, past.inputs)
+        return made, _Past(self._plan, node, state, past.rows + self._count, self._keys, inputs, types)
 
     def _add(self, block: pa.Table) -> None:
         plan, count = self._plan, block.num_rows
+        self._check_inputs()
         before = self._past.rows + self._count
         columns = {name: plain_column(block.column(name)) for name in self._columns}
         keys = [key_column(name, columns[name]) for name in plan.by]
         types = [key.type for key in keys]
         if self._keys is not None and types != self._keys:
-            raise TypeError(f"the columns {list(plan.by)} were of types {self._keys}, and are {types} now")
+            raise TypeError(
+                f"the columns of keys {list(plan.by)} were of the types {list(map(str, self._keys))}, and "
+                f"are of {list(map(str, types))} now: cast them"
+            )
         try:
             times = self._times(columns, count, before)
-            elements = [program.elements(columns, count) for program in plan.programs]
+            elements = self._elements(columns, count)
         except (TypeError, ValueError, OverflowError) as error:
             raise _with_rows(error, self._count) from error
         self._keys = types
         rows = Rows(keys, times, elements, count)
         self._inflow.add(rows, hashes_of_keys(keys, count))
         self._count += count
+
+    def _check_inputs(self) -> None:
+        """Notes the types of columns that aggregates read. Raises TypeError if they were of another sort."""
+        inputs = dict(self._inputs)
+        for name in self._plan.inputs:
+            kind = self._source.schema.field(name).type
+            before = inputs.setdefault(name, kind)
+            if pa.types.is_null(before):
+                inputs[name] = kind
+            elif sort_of(kind) not in ("null", sort_of(before)):
+                raise TypeError(f"the column {name!r} was of type {before}, and is of {kind} now: cast it")
+        self._inputs = inputs
+
+    def _elements(self, columns: Mapping[str, pa.Array], count: int) -> list[Run]:
+        try:
+            return [program.elements(columns, count) for program in self._plan.programs]
+        except TypeError as error:
+            types = {name: self._source.schema.field(name).type for name in self._plan.inputs}
+            named = [
+                f"the column {name!r} is of type {kind}: cast it"
+                for name, kind in types.items()
+                if sort_of(kind) != "number" and repr(name) in str(error)
+            ]
+            raise TypeError("; ".join([str(error), *named])) from error
 
     def _times(self, columns: Mapping[str, pa.Array], count: int, before: int) -> Array | None:
         on = self._plan.on

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import mta
@@ -159,7 +160,16 @@ CASES: dict[str, tuple[Callable[[], Any], type[Exception], list[str]]] = {
         ["row 1", "'x'", 'nulls="skip"'],
     ),
     "sums of texts": (lambda: values(None, "a"), TypeError, ["row 1", "Sum('x')", "'a' of type str"]),
-    "sums of dates": (lambda: values(dt.date(2020, 1, 1)), TypeError, ["Sum('x')", "whole numbers"]),
+    "sums of dates": (
+        lambda: values(dt.date(2020, 1, 1)),
+        TypeError,
+        ["Sum('x')", "'x' is of type date32[day]: cast"],
+    ),
+    "sums of decimals": (
+        lambda: values(Decimal("1.5")),
+        TypeError,
+        ["Sum('x')", "decimal128(2, 1): cast it"],
+    ),
     "sums of maps": (
         lambda: values([("a", 1)], kind=pa.map_(pa.string(), pa.int64())),
         TypeError,
@@ -210,22 +220,23 @@ def test_a_sum_that_is_too_large_names_no_row_of_another_order() -> None:
 
 
 BAD: dict[str, Any] = {
-    "time": pa.table({"k": ["a", "a"], "ts": [9, None], "x": [1, 1]}),
-    "value": pd.DataFrame({"k": ["a", "a"], "ts": [9, 10], "x": [1, "z"]}),
-    "text": pa.table({"k": ["a"], "ts": [9], "x": ["z"]}),
-    "key": pa.table({"k": [1], "ts": [9], "x": [1]}),
-    "nested key": pa.table({"k": [["a"]], "ts": [9], "x": [1]}),
-    "column": pa.table({"k": ["a"], "ts": [9]}),
-    "name": pa.table({"k": ["a"], "ts": [9], "x": [1], "s": [1]}),
-    "kind": pa.table({"k": ["a"], "ts": pa.array([9], pa.timestamp("s")), "x": [1]}),
-    "earlier": pa.table({"k": ["b", "a"], "ts": [9, 0], "x": [1, 1]}),
-    "overflow": pa.table({"k": ["a", "a"], "ts": [9, 10], "x": [2**62, 2**62]}),
+    "time": pa.table({"k": ["a", "a"], "ts": [9, None], "x": [1, 1], "l": ["p", "q"]}),
+    "value": pd.DataFrame({"k": ["a", "a"], "ts": [9, 10], "x": [1, "z"], "l": ["p", "q"]}),
+    "text": pa.table({"k": ["a"], "ts": [9], "x": ["z"], "l": ["p"]}),
+    "key": pa.table({"k": [1], "ts": [9], "x": [1], "l": ["p"]}),
+    "nested key": pa.table({"k": [["a"]], "ts": [9], "x": [1], "l": ["p"]}),
+    "column": pa.table({"k": ["a"], "ts": [9], "l": ["p"]}),
+    "label": pa.table({"k": ["a"], "ts": [9], "x": [1], "l": [7]}),
+    "name": pa.table({"k": ["a"], "ts": [9], "x": [1], "l": ["p"], "s": [1]}),
+    "kind": pa.table({"k": ["a"], "ts": pa.array([9], pa.timestamp("s")), "x": [1], "l": ["p"]}),
+    "earlier": pa.table({"k": ["b", "a"], "ts": [9, 0], "x": [1, 1], "l": ["p", "q"]}),
+    "overflow": pa.table({"k": ["a", "a"], "ts": [9, 10], "x": [2**62, 2**62], "l": ["p", "q"]}),
     "frame": 7,
 }
 
 
 #: what a roller without rows takes
-ONLY_LATER = ("key", "kind", "earlier")
+ONLY_LATER = ("key", "label", "kind", "earlier")
 
 
 @pytest.mark.parametrize("reads", [False, True])
@@ -236,17 +247,22 @@ def test_an_append_that_raises_has_not_happened(case: str, reads: bool) -> None:
         with pytest.raises((TypeError, ValueError, KeyError, OverflowError, mta.OutOfOrderError)):
             roller.append(bad)
 
-    features = {"s": monoids.Sum("x").over(100), "all": monoids.Collect("x").over(rows=3)}
+    features = {
+        "s": monoids.Sum("x").over(100),
+        "l_last": monoids.Last("l"),
+        "all": monoids.Collect("x").over(rows=3),
+    }
     with mta.Roller(on="ts", by="k", aggregates=features) as roller:
         if case not in ONLY_LATER:
             refused(roller)
         assert len(roller) == 0
-        roller.append(pa.table({"k": ["a", "b"], "ts": [1, 2], "x": [1, 2]}))
+        roller.append(pa.table({"k": ["a", "b"], "ts": [1, 2], "x": [1, 2], "l": ["p", "q"]}))
         refused(roller)
         assert len(roller) == 2
-        out = roller.append(pa.table({"k": ["a", "b"], "ts": [3, 3], "x": [10, 20]}))
+        out = roller.append(pa.table({"k": ["a", "b"], "ts": [3, 3], "x": [10, 20], "l": ["r", None]}))
     assert out["s"].to_pylist() == [11, 22]
     assert out["all"].to_pylist() == [[1, 10], [2, 20]]
+    assert out["l_last"].to_pylist() == ["r", "q"]
 
 
 def test_an_error_in_a_later_block_says_from_which_row_it_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,3 +279,29 @@ def test_a_closed_roller_says_so() -> None:
     roller.close()
     with pytest.raises(mta.WindowClosed, match=r"^the roller 's, n' is closed; make a new one$"):
         roller.append(pa.table({"x": [1]}))
+
+
+def test_a_column_keeps_its_sort_of_values() -> None:
+    features = {"last": monoids.Last("x"), "n": monoids.Count()}
+    with mta.Roller(by="k", aggregates=features) as roller:
+        roller.append(pa.table({"k": ["a"], "x": pa.nulls(1)}))
+        roller.append(pa.table({"k": ["a"], "x": ["p"]}))
+        with pytest.raises(
+            TypeError, match=r"^the column 'x' was of type string, and is of int64 now: cast it$"
+        ):
+            roller.append(pa.table({"k": ["a"], "x": [7]}))
+        with pytest.raises(
+            TypeError, match=r"keys \['k'\] were of the types \['string'\], and are of \['int8'\] now"
+        ):
+            roller.append(pa.table({"k": pa.array([1], pa.int8()), "x": ["q"]}))
+        roller.append(pd.DataFrame({"k": [], "x": []}))  # of numbers, as it has no rows
+        out = roller.append(pa.table({"k": ["a"], "x": pa.array(["q"], pa.large_string())}))
+    assert out["last"].to_pylist() == ["q"]
+    assert out["n"].to_pylist() == [3]
+
+
+def test_files_of_other_types_are_named(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": [1, 2]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"x": [1.5]}), tmp_path / "b.parquet")
+    with pytest.raises(ValueError, match=r"b\.parquet: .*1\.5"):
+        mta.rolling(tmp_path, aggregates=SUM)
