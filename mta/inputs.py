@@ -40,7 +40,11 @@ def batch_columns(monoid: ColumnarMonoid, values: Value) -> Columns:
         columns = (values,)
     for column in columns:
         _refuse_no_column(monoid, column)
-    arrays = _coded_arrays(monoid, columns) if monoid.skips_nulls else tuple(map(as_array, columns))
+    if monoid.skips_nulls:
+        arrays = _coded_arrays(monoid, columns)
+    else:
+        names = monoid.fields or ("",) * len(columns)
+        arrays = tuple(as_array(*each) for each in zip(columns, names, strict=False))
     if not any(array.ndim != 1 for array in arrays):
         _refuse_unequal({str(i): len(array) for i, array in enumerate(arrays)})
     return arrays
@@ -62,7 +66,9 @@ def _coded_arrays(monoid: ColumnarMonoid, columns: Sequence[Value]) -> Columns:
         if getattr(column, "ndim", 1) != 1:
             raise TypeError(f"{monoid!r} takes columns, got an array of shape {column.shape}")
     return tuple(
-        presence_array(column) if index in monoid.presence else coded_array(column, monoid)
+        presence_array(column)
+        if index in monoid.presence
+        else coded_array(column, monoid.fields[index] if monoid.fields else monoid)
         for index, column in enumerate(columns)
     )
 
@@ -82,7 +88,8 @@ def batch_rows(monoid: Monoid, values: Value) -> list[Value]:
     Raises the errors of `batch_columns`.
     """
     if monoid.fields and _is_table(values):
-        columns = [_listed(monoid, column) for column in _named_columns(monoid, values)]
+        named = zip(_named_columns(monoid, values), monoid.fields, strict=True)
+        columns = [_listed(monoid, *each) for each in named]
         _refuse_unequal(dict(zip(monoid.fields, map(len, columns), strict=True)))
         return [dict(zip(monoid.fields, row, strict=True)) for row in zip(*columns, strict=True)]
     if isinstance(monoid, ColumnarMonoid) and monoid.arity > 1 and isinstance(values, tuple):
@@ -94,15 +101,15 @@ def batch_rows(monoid: Monoid, values: Value) -> list[Value]:
     return _listed(monoid, values)
 
 
-def as_array(column: Value) -> Array:
+def as_array(column: Value, name: str = "") -> Array:
     """A column as a new array. Raises ValueError for missing values, which an array may not show."""
-    _refuse_missing(column)
+    _refuse_missing(column, name)
     if hasattr(column, "__array__"):
         return np.array(column)
     return array_of(list(column))
 
 
-def _listed(monoid: Monoid, column: Value) -> list[Value]:
+def _listed(monoid: Monoid, column: Value, name: str = "") -> list[Value]:
     """The column as a list of plain Python values: pages hold no NumPy scalars."""
     _refuse_no_column(monoid, column)
     times = getattr(getattr(column, "dtype", None), "kind", "") in ("m", "M")
@@ -110,7 +117,7 @@ def _listed(monoid: Monoid, column: Value) -> list[Value]:
         if times:  # which are refused one by one, unless they are only counted
             return list(np.asarray(column))
     else:
-        _refuse_missing(column)
+        _refuse_missing(column, name)
         if times:
             refuse_time_types(column, monoid)
     for method in ("tolist", "to_pylist", "to_list"):
@@ -119,7 +126,7 @@ def _listed(monoid: Monoid, column: Value) -> list[Value]:
     return list(column)
 
 
-def _refuse_missing(column: Value) -> None:
+def _refuse_missing(column: Value, name: str) -> None:
     """Raises ValueError for masked entries, and nulls of Arrow, polars and the nullable types of pandas."""
     missing: Any = None
     if isinstance(column, np.ma.MaskedArray):
@@ -132,9 +139,10 @@ def _refuse_missing(column: Value) -> None:
     elif hasattr(column, "isna") and not isinstance(getattr(column, "dtype", None), np.dtype):
         missing = np.asarray(column.isna())
     if missing is not None and missing.any():
+        of_name, or_skip = (f" of {name!r}", ', or skip them by nulls="skip"') if name else ("", "")
         raise ValueError(
-            f"row {int(missing.argmax())}: the value is missing, as are {int(missing.sum())} of "
-            f"{len(missing)}; drop or replace missing values before they enter a window"
+            f"row {int(missing.argmax())}: the value{of_name} is missing, as are {int(missing.sum())} of "
+            f"{len(missing)}; drop or replace missing values before they enter a window{or_skip}"
         )
 
 

@@ -43,6 +43,8 @@ def valid_values(column: pa.Array | pa.ChunkedArray) -> tuple[Array, Array | Non
         values = [_times(part) for part in parts]
     elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
         values = [to_numpy(part) for part in parts]
+    elif pa.types.is_nested(kind):  # inside of which NumPy would make whole numbers beside nulls real
+        return np.fromiter(column.to_pylist(), object, len(column)), None
     else:
         return np.array(column, dtype=object), None  # which has None where it is null
     there = valid_entries(column) if column.null_count else None

@@ -92,6 +92,9 @@ class NullableColumns(SkippingColumns):
     def fingerprint(self) -> str:
         return _text(self.inner)
 
+    def __repr__(self) -> str:
+        return repr(self.inner)
+
     def row(self, value: Value) -> Row:
         if self.fields:
             inputs = all_required(value, self.fields, self.inner)
@@ -182,6 +185,9 @@ class NullableObjects(SkippingObjects):
     def fingerprint(self) -> str:
         return _text(self.inner)
 
+    def __repr__(self) -> str:
+        return repr(self.inner)
+
     def row(self, value: Value) -> Row:
         return None if self._lacks(value) else self.inner.row(value)
 
@@ -216,6 +222,9 @@ class CountAll(Count):
     def fingerprint(self) -> str:
         return _text(self.inner)
 
+    def __repr__(self) -> str:
+        return repr(self.inner)
+
 
 class CountPresent(UfuncMonoid):
     """Count("x"), which counts the elements whose x is not missing. It is no Count, as it reads an input."""
@@ -233,6 +242,9 @@ class CountPresent(UfuncMonoid):
 
     def fingerprint(self) -> str:
         return _text(self.inner)
+
+    def __repr__(self) -> str:
+        return repr(self.inner)
 
     def without(self, state: State, older: State) -> State:
         return state - older
@@ -266,6 +278,9 @@ class _NullableFields(Fields):
 
     def fingerprint(self) -> str:
         return f"skipping_nulls({self.text})"
+
+    def __repr__(self) -> str:
+        return self.text
 
 
 class NullableFields(_NullableFields):
@@ -306,7 +321,7 @@ class NullableColumnFields(_NullableFields, ColumnFields):
     def _coded(self, index: int, value: Value) -> Row:
         if index in self.presence:
             return NULL if is_missing(value) else 1
-        return coded(value, self)
+        return coded(value, self.fields[index] if self.fields else self)
 
 
 def _fields(given: Fields) -> Fields:

@@ -64,6 +64,10 @@ class Source:
         """
         raise NotImplementedError
 
+    def hint(self, missing: Sequence[str]) -> str:  # noqa: ARG002
+        """What else to say of names that are no columns."""
+        return ""
+
 
 def source_of(frame: Any) -> Source:
     """The rows of a frame. Raises TypeError for what is no frame, ValueError for two columns of one name."""
@@ -104,7 +108,10 @@ _REFUSED = {
     "pyarrow.Array": "pyarrow.table({name: column}) makes a table of columns",
     "pyarrow.ChunkedArray": "pyarrow.table({name: column}) makes a table of columns",
     "numpy.ndarray": "pyarrow.table({name: column}) makes a table of columns",
-    "builtins.list": "pyarrow.Table.from_pylist(rows) makes a table of a list of mappings",
+    "builtins.list": "pyarrow.Table.from_pylist(rows) makes a table of a list of mappings, and "
+    "pyarrow.dataset.dataset(paths) a dataset of a list of files",
+    "pandas.DataFrameGroupBy": "give the frame itself, and its keys as by=",
+    "polars.GroupBy": "give the frame itself, and its keys as by=",
 }
 
 
@@ -137,6 +144,11 @@ class _PandasFrame(Source):
     @functools.cached_property
     def schema(self) -> pa.Schema:
         return pa.schema([(name, self._type(column)) for name, column in self._frame.items()])
+
+    def hint(self, missing: Sequence[str]) -> str:
+        if set(missing).isdisjoint(self._frame.index.names):
+            return ""
+        return "; frame.reset_index() makes columns of its index"
 
     def _type(self, column: Any) -> pa.DataType:
         """The type of a column: an object column's from its values, any other's from its dtype."""
@@ -276,7 +288,10 @@ def _of_path(path: str) -> Source:
     """A Parquet file, or a directory of such files in the order of their names, with the columns of all."""
     import pyarrow.dataset
 
-    dataset = pyarrow.dataset.dataset(path, format="parquet", partitioning="hive")
+    try:
+        dataset = pyarrow.dataset.dataset(path, format="parquet", partitioning="hive")
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"there is no file or directory {path!r}") from error
     if not dataset.files:
         raise FileNotFoundError(f"the directory {path} has no Parquet file")
     fields = {field.name: field for field in dataset.schema}  # of the first file
@@ -297,7 +312,10 @@ def _read_dataset(dataset: Any, columns: Names) -> Iterator[pa.RecordBatch]:
         yield from _scan(dataset, columns)
         return
     for fragment in fragments:
-        yield from _read_fragment(fragment, dataset.schema, columns)
+        try:
+            yield from _read_fragment(fragment, dataset.schema, columns)
+        except pa.ArrowInvalid as error:
+            raise pa.ArrowInvalid(f"{getattr(fragment, 'path', 'a part of the dataset')}: {error}") from error
 
 
 def _read_fragment(fragment: Any, schema: pa.Schema, columns: Names) -> Iterator[pa.RecordBatch]:

@@ -107,6 +107,7 @@ class Plan:
     def __init__(self, on: Any, by: Any, aggregates: Any, policy: Any, nulls: Any) -> None:
         """Raises TypeError or ValueError for arguments that cannot be."""
         self.on, self.by = _name(on, "on"), _names(by)
+        self._policy, self._nulls = policy, nulls
         self.fields = _fields_of(aggregates)
         whole = _with_nulls(self.fields, nulls)
         if policy is not None and not isinstance(policy, Policy):
@@ -125,17 +126,20 @@ class Plan:
             )
         columnar = [name for name, each in self.fields.monoids.items() if isinstance(each, ColumnarMonoid)]
         others = [name for name in self.fields.monoids if name not in columnar]
-        self.programs = [
-            Program(_some(self.fields, names), _policy_of(policy, self.fields, names), nulls)
-            for names in (columnar, others)
-            if names
-        ]
+        self.programs = [self._program(names) for names in (columnar, others) if names]
         #: the columns that aggregates read, and all columns that are read
         self.inputs = whole.fields
         self.columns = tuple(dict.fromkeys([*self.by, *([self.on] if self.on else []), *self.inputs]))
         self.names = tuple(self.fields.monoids)
         #: decides of which kind the times are
         self.clock = Clock(self.in_microseconds)
+
+    def _program(self, names: Sequence[str]) -> Program:
+        return Program(_some(self.fields, names), _policy_of(self._policy, self.fields, names), self._nulls)
+
+    def program_of(self, name: str) -> Program:
+        """A program of one aggregate alone."""
+        return self._program([name])
 
     def as_times(self, times: Array) -> Array:
         """Times that were checked, in the form in which a window takes them."""

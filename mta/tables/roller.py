@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
+from mta.core.states import Run
 from mta.frames.policies import Policy
+from mta.kinds import Array
 from mta.monoids.nulls import Nulls
-from mta.tables.columns import as_columns, types_of
+from mta.tables.columns import as_columns, plain_column, sort_of, types_of
 from mta.tables.formats import Source, source_of
 from mta.tables.keys import hashes_of_keys, key_column
 from mta.tables.long import WindowStore
@@ -41,6 +44,26 @@ def rolling(
 ) -> Any:
     """The rows of a data frame with a column for each aggregate of the row's window.
 
+    `frame` is a DataFrame of pandas or polars, a Table or RecordBatch of pyarrow, a relation of DuckDB, the
+    path of a Parquet file or of a directory of them, a Dataset, a ParquetFile, a RecordBatchReader, or an
+    object with `__arrow_c_stream__`. A frame in memory and a relation give the same kind; all others give a
+    RecordBatchReader, and are rolled in bounded memory. The rows keep their order, and the old columns stay
+    as they are. docs/dataframes.md has the types of the new columns.
+
+    `on` is the column of times, which frames of time need: numbers, or dates and times. The rows of a key
+    come into its windows in the order of their times, and rows of one time as the frame has them. Without
+    `on` they come as the frame has them. `by` is the column of keys, or a list of columns; each key has
+    windows of its own. `aggregates` is a mapping of the names of new columns to monoids that name the
+    columns they read, such as `Max("amount").over("1 day")`, or `Fields`. `policy` is the frame of aggregates
+    without `over`; without it they hold all rows so far. With `nulls="skip"` missing values are in a window
+    and not in its aggregates (docs/input.md); "refuse" refuses them. `store` is where keys with very many
+    rows have them; without it an embedded store in a temporary directory.
+
+    Raises TypeError for something else than a frame, and TypeError or ValueError for other arguments, times
+    and values that cannot be; KeyError for columns that the frame lacks; OverflowError for whole numbers that
+    leave 64 bits; FileNotFoundError; OutOfOrderError for a key of a file that has too many rows to sort them;
+    and ModuleNotFoundError without pyarrow.
+
     >>> import pyarrow as pa
     >>> import mta
     >>> from mta import monoids
@@ -54,7 +77,13 @@ def rolling(
 
 
 class Roller(TakesTurns):
-    """Windows over a data frame to which rows are appended: no row is aggregated again.
+    """Windows over a data frame to which rows are appended.
+
+    The arguments are those of `rolling`. The roller keeps the rows that windows may still need: in memory if
+    its first frame is in memory, and otherwise in a temporary file. It is closed by `close` or by `with`, and
+    ends with its process.
+
+    Raises TypeError and ValueError for arguments that cannot be.
 
     >>> import pyarrow as pa
     >>> import mta
@@ -66,7 +95,8 @@ class Roller(TakesTurns):
     [2, 2]
     """
 
-    _kind, _name = "roller", ""
+    _kind, _when_closed = "roller", "is closed; make a new one"
+    _when_forked = "belongs to the process that this one was forked from; make rollers after the fork"
 
     def __init__(
         self,
@@ -82,6 +112,7 @@ class Roller(TakesTurns):
             raise TypeError(f"store is what stores.open_store(url) returns, got {store!r}")
         self._windows = WindowStore(store)
         self._past = _Past(Plan(on, by, aggregates, policy, nulls))
+        self._name = ", ".join(self._past.plan.names)
         self._stays_in_this_process()
 
     def __len__(self) -> int:
@@ -94,13 +125,20 @@ class Roller(TakesTurns):
 
         The rows of a key come in the order of their times from call to call, and in any order within one. A
         reader, a file or a dataset is read to its end first. The reader that is returned reads the rows back
-        from temporary files.
+        from temporary files. The columns of keys have the same types from call to call.
+
+        Raises the errors of `rolling`; OutOfOrderError for a row before rows of its key from an earlier call;
+        WindowClosed, and ConcurrentUse while another call runs. A call that raises has not happened.
         """
         return self._take(frame, keeps=True)
 
+    def close(self) -> None:
+        """Gives up the rows. Readers that were returned stay readable, and a second call does nothing."""
+        super().close()
+
     def _take(self, frame: Any, *, keeps: bool) -> Any:
         source = source_of(frame)
-        self._check_columns(source.schema)
+        self._check_columns(source)
         call = _Call(self._past, source, self._windows, keeps=keeps)
         try:
             made, past = call.run()
@@ -112,11 +150,11 @@ class Roller(TakesTurns):
             before.state.close()
         return made
 
-    def _check_columns(self, schema: pa.Schema) -> None:
-        names, plan = schema.names, self._past.plan
+    def _check_columns(self, source: Source) -> None:
+        names, plan = source.schema.names, self._past.plan
         missing = [name for name in plan.columns if name not in names]
         if missing:
-            raise KeyError(f"the frame has no column(s) {missing}, only {names[:20]}")
+            raise KeyError(f"the frame has no column(s) {missing}, only {names[:20]}{source.hint(missing)}")
         taken = [name for name in plan.names if name in names]
         if taken:
             raise ValueError(f"the frame has column(s) {taken} already: give the aggregates other names")
@@ -136,8 +174,10 @@ class _Past:
     #: where the rows are that windows may still need; None before the first call
     state: Scratch | None = None
     rows: int = 0
-    #: the types of the columns of keys, and of the new columns; None before the first row
+    #: the types of the columns of keys, of those that aggregates read, and of the new columns; None before
+    #: the first row
     keys: list[pa.DataType] | None = None
+    inputs: dict[str, pa.DataType] | None = None
     types: dict[str, pa.DataType] | None = None
 
 
@@ -151,7 +191,7 @@ class _Call:
         self._plan = plan = copy(past.plan)
         plan.clock = copy(past.plan.clock)
         self._columns = list(plan.columns) or source.schema.names[:1]
-        self._keys = past.keys
+        self._keys, self._inputs = past.keys, past.inputs or {}
         self._types = types_of(plan, source.schema) if past.types is None else dict(past.types)
         self._rows, self._results, self._payload = make(), make(), make()
         self._state = make() if past.state is None else past.state
@@ -174,36 +214,72 @@ class _Call:
         for held, _ in self._blocks:
             self._add(held if source.in_memory else _from_bytes(self._payload.get(held)).read_all())
         pa.default_memory_pool().release_unused()
-        node = self._inflow.finish()
+        try:
+            node = self._inflow.finish()
+        except OverflowError as error:
+            raise OverflowError(_of_no_row(str(error))) from error
         state, node = self._without_spare(node)
         made = source.made(self._schema(), self._out())
-        types = self._types if self._count else past.types
-        return made, _Past(self._plan, node, state, past.rows + self._count, self._keys, types)
+        types, inputs = (self._types, self._inputs) if self._count else (past.types, past.inputs)
+        return made, _Past(self._plan, node, state, past.rows + self._count, self._keys, inputs, types)
 
     def _add(self, block: pa.Table) -> None:
         plan, count = self._plan, block.num_rows
+        self._check_inputs()
         before = self._past.rows + self._count
-        columns = {name: _array(block.column(name)) for name in self._columns}
+        columns = {name: plain_column(block.column(name)) for name in self._columns}
         keys = [key_column(name, columns[name]) for name in plan.by]
         if self._keys is not None:  # a column without values may have no type of its own
             known = zip(keys, self._keys, strict=True)
             keys = [key.cast(kind) if pa.types.is_null(key.type) else key for key, kind in known]
         types = [key.type for key in keys]
         if self._keys is not None and types != self._keys:
-            raise TypeError(f"the columns {list(plan.by)} were of types {self._keys}, and are {types} now")
-        try:
-            times = (
-                None
-                if plan.on is None
-                else plan.clock.take_all(columns[plan.on], count, before, ordered=False)
+            raise TypeError(
+                f"the columns of keys {list(plan.by)} were of the types {list(map(str, self._keys))}, and "
+                f"are of {list(map(str, types))} now: cast them"
             )
-            elements = [program.elements(columns, count) for program in plan.programs]
+        try:
+            times = self._times(columns, count, before)
+            elements = self._elements(columns, count)
         except (TypeError, ValueError, OverflowError) as error:
             raise _with_rows(error, self._count) from error
         self._keys = types
         rows = Rows(keys, times, elements, count)
         self._inflow.add(rows, hashes_of_keys(keys, count))
         self._count += count
+
+    def _check_inputs(self) -> None:
+        """Notes the types of columns that aggregates read. Raises TypeError if they were of another sort."""
+        inputs = dict(self._inputs)
+        for name in self._plan.inputs:
+            kind = self._source.schema.field(name).type
+            before = inputs.setdefault(name, kind)
+            if pa.types.is_null(before):
+                inputs[name] = kind
+            elif sort_of(kind) not in ("null", sort_of(before)):
+                raise TypeError(f"the column {name!r} was of type {before}, and is of {kind} now: cast it")
+        self._inputs = inputs
+
+    def _elements(self, columns: Mapping[str, pa.Array], count: int) -> list[Run]:
+        try:
+            return [program.elements(columns, count) for program in self._plan.programs]
+        except TypeError as error:
+            types = {name: self._source.schema.field(name).type for name in self._plan.inputs}
+            named = [
+                f"the column {name!r} is of type {kind}: cast it"
+                for name, kind in types.items()
+                if sort_of(kind) != "number" and repr(name) in str(error)
+            ]
+            raise TypeError("; ".join([str(error), *named])) from error
+
+    def _times(self, columns: Mapping[str, pa.Array], count: int, before: int) -> Array | None:
+        on = self._plan.on
+        if on is None:
+            return None
+        try:
+            return self._plan.clock.take_all(columns[on], count, before, ordered=False)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise type(error)(f"on={on!r}: {error}") from error
 
     def _without_spare(self, node: Node) -> tuple[Scratch, Node]:
         """The rows that came before, in a new file if the old one has much that is not needed any more."""
@@ -248,6 +324,11 @@ def _with_rows(error: Exception, start: int) -> Exception:
     return type(error)(f"{error} (rows count from row {start} of the frame)") if start else error
 
 
+def _of_no_row(text: str) -> str:
+    """What is wrong with a result. Its row counts among sorted rows, and there is no window to speak of."""
+    return re.sub(r" in row \d+", "", text).replace("the window itself is intact: ", "")
+
+
 def _blocks(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
     held: list[pa.RecordBatch] = []
     rows = size = 0
@@ -261,10 +342,6 @@ def _blocks(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
             held, rows, size = [], 0, 0
     if held:
         yield pa.Table.from_batches(held)
-
-
-def _array(column: Any) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def _to_bytes(table: pa.Table) -> pa.Buffer:

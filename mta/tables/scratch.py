@@ -53,7 +53,7 @@ class OnDisk(Scratch):
     def __init__(self) -> None:
         self._file: BinaryIO = tempfile.TemporaryFile(prefix="mta-", buffering=0)  # noqa: SIM115  `close` is below
         self.size = 0
-        # also where nobody reads the rows that were given back
+        # also for readers that nobody reads to their ends
         self.close = weakref.finalize(self, self._file.close)  # type: ignore[method-assign]
 
     def put(self, value: Any) -> int:

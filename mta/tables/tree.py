@@ -76,7 +76,7 @@ class Places(NamedTuple):
     """What one call of `rolling` works with."""
 
     plan: Plan
-    #: the types of the new columns
+    #: the types of the new columns; null for those that the first results decide
     types: dict[str, pa.DataType]
     #: whether more rows are to come
     keeps: bool

@@ -123,7 +123,7 @@ def test_missing_values_are_refused(kind: Any, label: str) -> None:
         with pytest.raises(ValueError, match="row 1: the value is missing"):
             window.slide([1, 2, 3], column)
         assert len(window) == 0
-    with pytest.raises(ValueError, match="row 1: the value is missing"):
+    with pytest.raises(ValueError, match="row 1: the value of 'x' is missing"):
         kind(monoids.Fields(top=monoids.Max("x"), n=monoids.Count())).extend({"x": column})
 
 

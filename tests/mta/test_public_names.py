@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mta import AmortizedMTA, LogMTA, monoids
+from mta import AmortizedMTA, LogMTA, Roller, monoids
 from stores import open_store
 
 CALLS = {
@@ -25,3 +25,9 @@ def test_a_window_shows_what_users_may_call(kind: Any, url: str | None) -> None:
     with kind(monoids.Sum(), store=store) as window:
         assert {name for name in dir(window) if not name.startswith("_")} == CALLS
         assert all(getattr(type(window), name).__doc__ for name in CALLS)
+
+
+def test_a_roller_shows_what_users_may_call() -> None:
+    with Roller(aggregates={"n": monoids.Count()}) as roller:
+        assert {name for name in dir(roller) if not name.startswith("_")} == {"append", "close"}
+        assert all(getattr(Roller, name).__doc__ for name in ("append", "close", "__len__"))
