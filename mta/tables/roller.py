@@ -19,6 +19,7 @@ from mta.tables.formats import Source, source_of
 from mta.tables.keys import hashes_of_keys, key_column
 from mta.tables.long import WindowStore
 from mta.tables.plan import Plan
+from mta.tables.progress import Tell, told
 from mta.tables.rows import Rows
 from mta.tables.scratch import InMemory, OnDisk, Scratch
 from mta.tables.tree import Inflow, Node, Places
@@ -41,6 +42,7 @@ def rolling(
     policy: Policy | None = None,
     nulls: Nulls = "skip",
     store: Store | None = None,
+    progress: bool = False,
 ) -> Any:
     """The rows of a data frame with a column for each aggregate of the row's window.
 
@@ -57,7 +59,8 @@ def rolling(
     columns they read, such as `Max("amount").over("1 day")`, or `Fields`. `policy` is the frame of aggregates
     without `over`; without it they hold all rows so far. With `nulls="skip"` missing values are in a window
     and not in its aggregates (docs/input.md); "refuse" refuses them. `store` is where keys with very many
-    rows have them; without it an embedded store in a temporary directory.
+    rows have them; without it an embedded store in a temporary directory. `progress` shows on standard error
+    how far the call is.
 
     Raises TypeError for something else than a frame, and TypeError or ValueError for other arguments, times
     and values that cannot be; KeyError for columns that the frame lacks; OverflowError for whole numbers that
@@ -73,7 +76,7 @@ def rolling(
     [1, 1, 2]
     """
     with Roller(on=on, by=by, aggregates=aggregates, policy=policy, nulls=nulls, store=store) as roller:
-        return roller._take(frame, keeps=False)
+        return roller._take(frame, keeps=False, progress=progress)
 
 
 class Roller(TakesTurns):
@@ -120,7 +123,7 @@ class Roller(TakesTurns):
         return self._past.rows
 
     @in_turn
-    def append(self, frame: Any) -> Any:
+    def append(self, frame: Any, *, progress: bool = False) -> Any:
         """Takes in more rows; returns them with their new columns, as the kind of frame that they came as.
 
         The rows of a key come in the order of their times from call to call, and in any order within one. A
@@ -130,21 +133,22 @@ class Roller(TakesTurns):
         Raises the errors of `rolling`; OutOfOrderError for a row before rows of its key from an earlier call;
         WindowClosed, and ConcurrentUse while another call runs. A call that raises has not happened.
         """
-        return self._take(frame, keeps=True)
+        return self._take(frame, keeps=True, progress=progress)
 
     def close(self) -> None:
         """Gives up the rows. Readers that were returned stay readable, and a second call does nothing."""
         super().close()
 
-    def _take(self, frame: Any, *, keeps: bool) -> Any:
+    def _take(self, frame: Any, *, keeps: bool, progress: bool) -> Any:
         source = source_of(frame)
         self._check_columns(source)
-        call = _Call(self._past, source, self._windows, keeps=keeps)
-        try:
-            made, past = call.run()
-        except BaseException:
-            call.close()
-            raise
+        with told(progress) as tell:
+            call = _Call(self._past, source, self._windows, keeps=keeps, tell=tell)
+            try:
+                made, past = call.run()
+            except BaseException:
+                call.close()
+                raise
         before, self._past = self._past, past
         if before.state is not None and before.state is not past.state:
             before.state.close()
@@ -184,8 +188,8 @@ class _Past:
 class _Call:
     """One call of `append`: takes in a frame block by block, and gives back its rows."""
 
-    def __init__(self, past: _Past, source: Source, windows: WindowStore, *, keeps: bool) -> None:
-        self._past, self._source = past, source
+    def __init__(self, past: _Past, source: Source, windows: WindowStore, *, keeps: bool, tell: Tell) -> None:
+        self._past, self._source, self._tell = past, source, tell
         make: type[Scratch] = InMemory if source.in_memory else OnDisk
         # a clock of its own, which a call that fails leaves behind
         self._plan = plan = copy(past.plan)
@@ -195,8 +199,7 @@ class _Call:
         self._types = types_of(plan, source.schema) if past.types is None else dict(past.types)
         self._rows, self._results, self._payload = make(), make(), make()
         self._state = make() if past.state is None else past.state
-        self._places = Places(plan, self._types, keeps, self._state, self._rows, self._results, windows)
-        self._inflow = Inflow(self._places, past.node, 0)
+        self._keeps, self._windows = keeps, windows
         #: of each block its rows, or a handle of them, and their number
         self._blocks: list[tuple[Any, int]] = []
         #: the rows that were taken in so far
@@ -209,21 +212,34 @@ class _Call:
         for block in _blocks(source.batches(self._columns if source.in_memory else None), most):
             held = block if source.in_memory else self._payload.put(_to_bytes(block))
             self._blocks.append((held, block.num_rows))
+            self._tell("rows read", block.num_rows, None)
+        total = sum(count for _, count in self._blocks)
         pa.default_memory_pool().release_unused()
-        self._inflow = Inflow(self._places, past.node, sum(count for _, count in self._blocks))
-        for held, _ in self._blocks:
-            self._add(held if source.in_memory else _from_bytes(self._payload.get(held)).read_all())
+        places = Places(
+            self._plan,
+            self._types,
+            self._keeps,
+            self._state,
+            self._rows,
+            self._results,
+            self._windows,
+            lambda rows: self._tell("windows computed", rows, total),
+        )
+        inflow = Inflow(places, past.node, total)
+        for held, count in self._blocks:
+            self._add(inflow, held if source.in_memory else _from_bytes(self._payload.get(held)).read_all())
+            self._tell("rows put with others of their keys", count, total)
         pa.default_memory_pool().release_unused()
         try:
-            node = self._inflow.finish()
+            node = inflow.finish()
         except OverflowError as error:
             raise OverflowError(_of_no_row(str(error))) from error
         state, node = self._without_spare(node)
-        made = source.made(self._schema(), self._out())
+        made = source.made(self._schema(), self._out(inflow))
         types, inputs = (self._types, self._inputs) if self._count else (past.types, past.inputs)
         return made, _Past(self._plan, node, state, past.rows + self._count, self._keys, inputs, types)
 
-    def _add(self, block: pa.Table) -> None:
+    def _add(self, inflow: Inflow, block: pa.Table) -> None:
         plan, count = self._plan, block.num_rows
         self._check_inputs()
         before = self._past.rows + self._count
@@ -245,7 +261,7 @@ class _Call:
             raise _with_rows(error, self._count) from error
         self._keys = types
         rows = Rows(keys, times, elements, count)
-        self._inflow.add(rows, hashes_of_keys(keys, count))
+        inflow.add(rows, hashes_of_keys(keys, count))
         self._count += count
 
     def _check_inputs(self) -> None:
@@ -294,12 +310,12 @@ class _Call:
         old = self._source.schema
         return pa.schema(new) if self._source.in_memory else pa.schema([*old, *new], old.metadata)
 
-    def _out(self) -> Iterator[pa.RecordBatch]:
+    def _out(self, inflow: Inflow) -> Iterator[pa.RecordBatch]:
         """The rows with the new columns, or these alone for a frame in memory."""
         schema = self._schema()
         try:
             for number, (held, _) in enumerate(self._blocks):
-                results = self._inflow.results(number)
+                results = inflow.results(number)
                 assert results is not None
                 new = as_columns(results, self._types)
                 del results

@@ -86,6 +86,8 @@ class Places(NamedTuple):
     rows: Scratch
     results: Scratch
     windows: WindowStore
+    #: takes the number of rows whose results are there, since the last time
+    tell: Callable[[int], None]
 
     @property
     def leaf_rows(self) -> int:
@@ -224,7 +226,9 @@ class Inflow:
             self._results = [None] * len(self._counts)
             return self._node
         if self._node.long is not None or self._rows > self._places.leaf_rows:
-            return self._finish_long()
+            node = self._finish_long()
+            self._places.tell(sum(self._counts))
+            return node
         places = self._places
         older = [places.state.get(part.handle) for part in self._node.parts]
         pieces = [places.rows.get(piece)[0] for piece in self._pieces if piece is not None]
@@ -232,6 +236,7 @@ class Inflow:
         del older, pieces
         results = leaf.results()
         self._put(results)
+        places.tell(sum(self._counts))
         return Node(parts=self._with(leaf.kept())) if places.keeps else self._node
 
     def _put(self, results: dict[str, Array]) -> None:
