@@ -102,7 +102,7 @@ class Leaf:
             Older(of_older, starts, lengths)
             for _, starts, lengths, of_older in self._older_places(first, last)
         ]
-        groups = Groups(self._starts[first:last] - start, times, stop - start, older)
+        groups = Groups(self._starts[first:last] - start, times, stop - start, older, self._plan.cuts)
         elements = taken(self._plan, self._new.elements, self._order[start:stop])
         last_rows = groups.starts + groups.lengths - 1
         found: dict[str, Array] = {}

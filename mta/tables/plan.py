@@ -22,6 +22,7 @@ from mta.monoids.missing import there_in
 from mta.monoids.nulls import Nulls, with_nulls
 from mta.monoids.over import Over
 from mta.monoids.ufuncs import Count
+from mta.tables.spans import cuts_of
 from mta.times.kinds import NUMBERS
 
 
@@ -130,6 +131,8 @@ class Plan:
         #: the columns that aggregates read, and all columns that are read
         self.inputs = whole.fields
         self.columns = tuple(dict.fromkeys([*self.by, *([self.on] if self.on else []), *self.inputs]))
+        #: the cuts of all frames
+        self.cuts = cuts_of(frame.limits for program in self.programs for frame in program.frames)
         self.names = tuple(self.fields.monoids)
         #: decides of which kind the times are
         self.clock = Clock(self.in_microseconds)

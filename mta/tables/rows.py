@@ -123,7 +123,8 @@ def _needed(plan: Plan, starts: Array, lengths: Array, times: Array | None) -> A
     """For each key the first of its rows that a window may still need: none is empty."""
     last = starts + lengths - 1
     older = [Older(times, starts, lengths - 1)]
-    groups = Groups(np.arange(len(starts)), None if times is None else times[last], len(starts), older)
+    youngest = None if times is None else times[last]
+    groups = Groups(np.arange(len(starts)), youngest, len(starts), older, plan.cuts)
     heads = [groups.windows(frame.limits)[0] for program in plan.programs for frame in program.frames]
     found: Array = np.min(heads, axis=0)
     return found
