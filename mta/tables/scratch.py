@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import tempfile
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, BinaryIO
@@ -51,6 +52,8 @@ class OnDisk(Scratch):
 
     def __init__(self) -> None:
         self._file: BinaryIO = tempfile.TemporaryFile(prefix="mta-", buffering=0)  # noqa: SIM115  see `close`
+        # whoever gives up a reader half way closes nothing
+        self._end = weakref.finalize(self, self._file.close)
         self.size = 0
 
     def put(self, value: Any) -> int:
@@ -87,7 +90,7 @@ class OnDisk(Scratch):
         return sum(_HEADER + self._length(handle) for handle in handles)
 
     def close(self) -> None:
-        self._file.close()
+        self._end()
 
 
 #: Bytes before an object that have its length.
