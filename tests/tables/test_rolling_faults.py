@@ -153,7 +153,6 @@ def raises(error: type[BaseException]) -> Callable[[Callable[[], object]], bool]
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tree, "LEAF_ROWS", 24)
-    monkeypatch.setattr(tree, "CHILD_ROWS", 8)
     monkeypatch.setattr(roller_module, "BLOCK_VALUES", 80)
     monkeypatch.setattr(roller_module, "SPARE_BYTES", 0)
 
