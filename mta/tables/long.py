@@ -45,7 +45,7 @@ class WindowStore:
 
     def __init__(self, store: Store | None) -> None:
         self._given, self._store = store is not None, store
-        #: removes the directory of the embedded store
+        #: closes the embedded store, and removes its directory
         self._end: weakref.finalize[Any, Any] | None = None
         self._prefix, self._count = f"rolling/{secrets.token_hex(8)}", 0
         self._names: list[str] = []
@@ -54,8 +54,10 @@ class WindowStore:
     def store(self) -> Store:
         if self._store is None:
             directory = tempfile.mkdtemp(prefix="mta-rolling-")
-            self._end = weakref.finalize(self, _remove_directory, directory, os.getpid())
+            opened: list[Store] = []
+            self._end = weakref.finalize(self, _remove_directory, directory, opened, os.getpid())
             self._store = open_store(f"rocksdb://{directory}/windows")
+            opened.append(self._store)
         return self._store
 
     def new_name(self) -> str:
@@ -70,15 +72,18 @@ class WindowStore:
             for name in self._names:
                 with suppress(StoreError, WindowNotFound):
                     remove(self._store, name)
-        elif self._store is not None:
-            self._store.close()
         if self._end is not None:
             self._end()
         self._names = []
 
 
-def _remove_directory(directory: str, process: int) -> None:
-    if os.getpid() == process:  # and not in a fork of it
+def _remove_directory(directory: str, opened: list[Store], process: int) -> None:
+    if os.getpid() != process:  # a fork of it
+        return
+    try:
+        for store in opened:
+            store.close()
+    finally:
         shutil.rmtree(directory, ignore_errors=True)
 
 
