@@ -155,7 +155,12 @@ def _named_columns(monoid: Monoid, values: Value) -> tuple[Value, ...]:
 
 
 def _is_table(values: Value) -> bool:
-    """Whether it is a mapping of columns or a data frame. A Series has names too, but one dimension."""
+    """Whether it is a mapping of columns or a data frame. A Series has names too, but one dimension.
+
+    So has a column of mappings of Arrow, which counts its nulls.
+    """
+    if isinstance(getattr(values, "null_count", None), int):
+        return False
     return isinstance(values, Mapping) or (getattr(values, "ndim", 2) == 2 and _names(values) is not None)
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mta.kinds import Array
+from mta.monoids.sketches import HeavyHitters, Quantiles
 from mta.tables.plan import Plan
 
 #: The types of columns of numbers.
@@ -59,7 +60,15 @@ def types_of(plan: Plan, schema: pa.Schema) -> dict[str, pa.DataType]:
             layout = program.layout
             results = layout.lower(layout.lift(program.elements(columns, 1)))[name]
             known = [(each[0].as_py(), each.type) for each in columns.values() if _is_kept(each.type)]
-            found[name] = _PLAIN.get(results.dtype.kind) or _type_of(results.tolist()[0], known)
+            if results.dtype.kind in _PLAIN:
+                found[name] = _PLAIN[results.dtype.kind]
+                continue
+            (result,) = results.tolist()
+            if isinstance(plan.fields.monoids[name], (HeavyHitters, Quantiles)):
+                ((key, value), *_) = dict(result).items()
+                found[name] = pa.map_(_type_of(key, known), _type_of(value, known))
+            else:
+                found[name] = _type_of(result, known)
     return found
 
 
@@ -124,21 +133,24 @@ def _type_of(result: Any, known: Sequence[tuple[Any, pa.DataType]]) -> pa.DataTy
             return kind
     if isinstance(result, list) and result:
         return pa.list_(_type_of(result[0], known))
-    return pa.infer_type([result])
+    return _inferred([result])
 
 
 def check_results(results: Mapping[str, Array], types: dict[str, pa.DataType]) -> None:
     """Raises the errors of `as_columns`. A type that is null yet becomes that of the results."""
     for name, values in results.items():
         if pa.types.is_null(types[name]):
-            types[name] = _inferred(values)
+            types[name] = _PLAIN.get(values.dtype.kind) or _inferred(list(map(_plain, values.tolist())))
         if not (values.dtype.kind in "bif" and types[name] == _PLAIN[values.dtype.kind]):
             _column(name, values, types[name])
 
 
-def _inferred(values: Array) -> pa.DataType:
+def _inferred(plain: list[Any]) -> pa.DataType:
+    """The type of Arrow that holds all values; null if none does."""
     with suppress(pa.ArrowException, OverflowError):
-        return _PLAIN.get(values.dtype.kind) or pa.infer_type([_plain(value) for value in values.tolist()])
+        kind = pa.infer_type(plain)
+        pa.array(plain, kind)  # which does not hold a tuple of a text and a number
+        return kind
     return pa.null()
 
 
@@ -181,6 +193,8 @@ def _plain(value: Any) -> Any:
         return sorted(value, key=lambda each: (str(type(each)), each))
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return value._asdict()
+    if isinstance(value, dict) and not all(isinstance(key, str) for key in value):
+        return list(value.items())
     if isinstance(value, np.ndarray):
         return value.tolist()
     return value

@@ -238,3 +238,14 @@ def test_fields_that_count_rows_take_any_table() -> None:
         window.extend({"a": [1, 2], "b": [1]})
     with pytest.raises(TypeError, match="table without columns"):
         window.extend({})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_column_of_mappings_is_no_table(kind: Any) -> None:
+    column = pa.array([[("a", 1)], [], [("b", 2)]], pa.map_(pa.string(), pa.int64()))
+    found = kind(monoids.Collect("x"), CountWindow(2)).slide({"x": column})
+    assert list(found) == [[[("a", 1)]], [[("a", 1)], []], [[], [("b", 2)]]]
+    with pytest.raises(TypeError, match=r"row 0: Sum\(\) takes an int or a float"):
+        kind(monoids.Sum()).slide(column)
+    nulls = pa.array([[("a", 1)], None], column.type)
+    assert list(kind(monoids.Count("x"), nulls="skip").slide({"x": nulls})) == [1, 1]

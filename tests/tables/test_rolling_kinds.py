@@ -291,9 +291,25 @@ def test_any_names() -> None:
 
 def test_results_that_arrow_has_no_type_for() -> None:
     table = pa.table({"x": ["a", "b"]})
-    for monoid in (monoids.BloomFilter("x"), monoids.Quantiles("n")):
-        frame = table if monoid.fields == ("x",) else pa.table({"n": [1.0, 2.0]})
+    for monoid in (monoids.BloomFilter("x"), monoids.CountMin("x")):
         with pytest.raises(
             TypeError, match=r"results of the aggregate 'r', such as .*, have no common type of Arrow"
         ):
-            mta.rolling(frame, aggregates={"r": monoid})
+            mta.rolling(table, aggregates={"r": monoid})
+
+
+def test_results_that_are_mappings() -> None:
+    table = pa.table({"x": ["a", None, "b", "b"], "n": [1.0, None, None, 3.0]})
+    features = {
+        "top": monoids.HeavyHitters("x", top=1),
+        "q": monoids.Quantiles("n", q=(0.0, 1.0)).over(rows=2),
+    }
+    out = mta.rolling(table, aggregates=features)
+    assert out.schema.field("top").type == pa.map_(pa.string(), pa.int64())
+    assert out["top"].to_pylist() == [[("a", 1)], [("a", 1)], [("a", 1)], [("b", 2)]]
+    assert str(out["q"].to_pylist()) == str(
+        [[(0.0, low), (1.0, high)] for low, high in [(1.0, 1.0), (1.0, 1.0), (np.nan, np.nan), (3.0, 3.0)]]
+    )
+    assert mta.rolling(table.slice(0, 0), aggregates=features).schema == out.schema
+    assert mta.rolling(pl.from_arrow(table.select(["n"])), aggregates={"q": features["q"]}).height == 4
+    assert mta.rolling(table.to_pandas(), aggregates=features)["top"].tolist()[-1] == [("b", 2)]
