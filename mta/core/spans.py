@@ -7,6 +7,7 @@ log that holds all elements already, and neither heads nor ends ever go back.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -104,6 +105,38 @@ def spans_at(log: Log, limits: Limits, start: int, moments: Array, tails: Array 
     if limits.count is not None:
         heads = np.maximum(heads, tails - min(limits.count, 2**62))
     return Spans(np.minimum(heads, ends), ends)
+
+
+class Cuts:
+    """Where the windows of several frames begin and end as of a moment, among the elements from `start` on.
+
+    All positions are searched together, in one round trip a tier.
+    """
+
+    def __init__(self, log: Log, start: int, moment: Time, frames: Iterable[Limits]) -> None:
+        self.moment, self._start = moment, start
+        wanted: dict[tuple[Time, Side], None] = {(moment, "right"): None}
+        for limits in frames:
+            wanted.update(dict.fromkeys([*limits.cuts(moment), *self._lags(limits)]))
+        self._positions = dict(zip(wanted, log.first_positions(start, list(wanted)), strict=True))
+
+    def _lags(self, limits: Limits) -> list[tuple[Time, Side]]:
+        return [(cut(self.moment, lag, side), side) for lag, side in limits.lags()]
+
+    def window(self, limits: Limits) -> tuple[int, int]:
+        """The window [head, end) of one of the frames, with head = end where it is empty."""
+        found = self._positions
+        tail = found[self.moment, "right"]
+        end = min([tail, *(found[each] for each in self._lags(limits))])
+        head = max([self._start, *(found[each] for each in limits.cuts(self.moment))])
+        return min(max(head, limits.first_kept(tail)), end), end
+
+    def is_inside(self, limits: Limits) -> bool:
+        """Whether no element before `start` can belong to the window of one of the frames."""
+        found = self._positions
+        if any(found[each] > self._start for each in limits.cuts(self.moment)):
+            return True
+        return limits.count is not None and found[self.moment, "right"] - limits.count >= self._start
 
 
 class SpanWalk:
