@@ -219,7 +219,7 @@ class Reader(TakesTurns):
     def query(self) -> Any:
         """The aggregate of the window, lowered; of an empty window, that of the identity.
 
-        Reads at most the pages of one path of the tree for each frame, and none again.
+        Reads at most the pages of one path of the tree for each frame, together, and none again.
         """
         return self._answer(lambda at: at.windows.total())
 
@@ -256,8 +256,7 @@ class Reader(TakesTurns):
     def _between(self, t0: Any, t1: Any, at: At) -> Any:
         log = at.log
         first, last = at.clock.asked_range(t0, t1, at.version.tail)
-        start = log.first_position(at.windows.first_of_range, first, "left")
-        stop = log.first_position(start, last, "right")
+        start, stop = log.first_positions(at.windows.first_of_range, [(first, "left"), (last, "right")])
         return self.monoid.lower(log.fold(start, stop) if start < stop else self.monoid.identity)
 
     # -- versions ---------------------------------------------------------------------------------------
@@ -524,9 +523,9 @@ def _at(
     keys = VersionKeys(partial(version.extents.prefix, name))
     pages = VersionPages(store, name, parts.layout, keys, shift, kept)
     log = Log(parts.layout, pages, root.page_size)
-    pages.reserve((2 * len(tails) + 4) * len(version.views))
     log.tails, log.tail, log.youngest = tails, version.tail, version.youngest
     windows, clock = windows_of(log, version, parts, policy_and_keep(root.policy)[1])
+    log.reserve(len(tails))
     return At(version, log, windows, clock, kept)
 
 

@@ -234,8 +234,7 @@ class MonoidTreeAggregator(TakesTurns, ABC):
         log, framed = self._log, self._framed
         first = self._view.head if framed is None else framed.first_of_range
         t0, t1 = self._admission.clock.asked_range(t0, t1, log.tail)
-        start = log.first_position(first, t0, "left")
-        stop = log.first_position(start, t1, "right")
+        start, stop = log.first_positions(first, [(t0, "left"), (t1, "right")])
         return self.monoid.lower(log.fold(start, stop) if start < stop else self.monoid.identity)
 
     @in_turn

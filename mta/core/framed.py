@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 
 from mta.core.batch import slide
+from mta.core.ends import End
 from mta.core.enforcement import first_kept
 from mta.core.filled import filled
 from mta.core.frame import Frame
 from mta.core.keeper import Keeper
-from mta.core.log import BEFORE_ALL, Log, Piece
+from mta.core.log import BEFORE_ALL, Fold, Log, Piece, fast_fold
 from mta.core.parts import part_of
-from mta.core.spans import BLOCK, Spans, SpanWalk, positions, span_at, spans_at
+from mta.core.spans import BLOCK, Cuts, Spans, SpanWalk, span_at, spans_at
 from mta.core.states import NOTHING
 from mta.core.view import Added, Batch, Change, Front, Sums, View, commit_all, finish
 from mta.frames.limits import Limits
@@ -50,8 +51,8 @@ class FramedLog:
         """`shown` gives a time as users have it, for errors."""
         self.log, self._shown = log, shown
         self._frames = tuple(frames)
-        #: read pages ahead of the ends that are behind the tail
-        self._of_ends = {view: log.pages.follow() for frame, view in frames if frame.lags}
+        #: the ends that are behind the tail
+        self._ends = {view: End(log) for frame, view in frames if frame.lags}
         self.keeper = None if keep is None else Keeper(log, keep)
         self._names = tuple(log.layout.monoid.monoids) if isinstance(log.layout.monoid, Fields) else ()
 
@@ -98,9 +99,25 @@ class FramedLog:
     def total(self) -> Result:
         """The results of all fields."""
         finish(self.log)
-        return self._result(
-            [self._lowered(frame, view, view.total(), len(view)) for frame, view in self._frames]
-        )
+        return self._results_of([(view.head, view.end) for _, view in self._frames])
+
+    def _results_of(self, windows: Sequence[tuple[int, int]]) -> Result:
+        """The results of windows [head, end), one for each frame; all folds take one round trip at most."""
+        wanted: dict[View, Fold] = {}
+        for (_, view), (head, end) in zip(self._frames, windows, strict=True):
+            same = (head, end) == (view.head, view.end)
+            fold = view.unread() if same else fast_fold(head, end, view.layout)
+            if fold is not None:
+                wanted[view] = fold
+        states = dict(zip(wanted, self.log.folds(list(wanted.values())), strict=True))
+        results = []
+        for (frame, view), (head, end) in zip(self._frames, windows, strict=True):
+            if view not in states:
+                states[view] = view.total()
+            elif (head, end) == (view.head, view.end):
+                view.keep_total(states[view])
+            results.append(self._lowered(frame, view, states[view], end - head))
+        return self._result(results)
 
     def _lowered(self, frame: Frame, view: View, total: State, count: int) -> Result:
         monoid = view.layout.monoid
@@ -135,16 +152,17 @@ class FramedLog:
     def push(self, _: Any, row: Row, state: State, time: Time) -> Result:
         """Appends an element and moves all windows; returns the results."""
         finish(self.log)
-        log, tail = self.log, self.log.tail
+        tail = self.log.tail
         changes, results = [], []
         for frame, view in self._frames:
             # the coming element is in a window that may end with that element
-            head, end = span_at(view, frame.limits, time, tail + 1)
-            if end > tail:
+            behind = self._ends.get(view)
+            head, end = span_at(view, frame.limits, time, tail + 1, behind)
+            if behind is None or end > tail:
                 change, total = self._moved_and_total(view, head, end, view.layout.narrow(state), time)
             else:
-                entering = log.fold_few(max(view.end, head), end, view.layout)
-                oldest = self._time_at(log, view, head, end)
+                entering = behind.fold(max(view.end, head), end, view.layout)
+                oldest = behind.time(head) if view.end <= head < end else None
                 change, total = self._moved_and_total(view, head, end, entering, oldest)
             changes.append(change)
             results.append(self._lowered(frame, view, total, end - head))
@@ -275,7 +293,8 @@ class FramedLog:
         self, log: Log, frame: Frame, view: View, moments: Array, tails: Array
     ) -> tuple[Results, tuple[Front, Sums, int]]:
         """The results of a batch's rows in one frame, and the front, the sums and the end that they leave."""
-        walk = SpanWalk(log, view.layout, view.follower, self._of_ends.get(view))
+        behind = self._ends.get(view)
+        walk = SpanWalk(log, view.layout, view.follower, None if behind is None else behind.follower)
         walk.resume(*view.walker(), view.end)
         results, head, end = self._walk(walk, log, frame, view, view.head, moments, tails)
         if head == end:
@@ -311,17 +330,10 @@ class FramedLog:
     def at(self, moment: Time) -> Result:
         """The results as of a moment; changes nothing."""
         finish(self.log)
-        log, moments, first, results = self.log, column_of([moment]), self.first, []
-        for frame, view in self._frames:
-            self._check_there(log, frame, moment, first)
-            spans = spans_at(log, frame.limits, first, moments)
-            head, end = int(spans.heads[0]), int(spans.ends[0])
-            if (head, end) == (view.head, view.end):
-                total = view.total() if head < end else NOTHING
-            else:
-                total = log.fold_fast(head, end, view.layout)
-            results.append(self._lowered(frame, view, total, end - head))
-        return self._result(results)
+        first = self.first
+        cuts = Cuts(self.log, first, moment, [frame.limits for frame, _ in self._frames])
+        self._check_there(cuts, first)
+        return self._results_of([cuts.window(frame.limits) for frame, _ in self._frames])
 
     def stays(self, limits: Limits, moment: Time) -> bool:
         """Whether limits on times let the oldest element stay as of a moment after the youngest one."""
@@ -333,9 +345,10 @@ class FramedLog:
 
     def _results_at(self, log: Log, moments: Array) -> Results:
         first, results = self.first, []
+        if len(moments):
+            limits = [frame.limits for frame, _ in self._frames]
+            self._check_there(Cuts(log, first, moments[:1].tolist()[0], limits), first)
         for frame, view in self._frames:
-            if len(moments):
-                self._check_there(log, frame, moments[:1].tolist()[0], first)
             walk = SpanWalk(log, view.layout)
             results.append(
                 self._walk(walk, log, frame, view, first, moments)[0]
@@ -344,23 +357,15 @@ class FramedLog:
             )
         return self._result(results)
 
-    def _check_there(self, log: Log, frame: Frame, moment: Time, first: int) -> None:
-        """Raises ValueError for a moment in the past whose window may have had elements that are gone."""
-        youngest = self.log.youngest
+    def _check_there(self, cuts: Cuts, first: int) -> None:
+        """Raises ValueError for a moment in the past whose windows may have had elements that are gone."""
+        youngest, moment = self.log.youngest, cuts.moment
         if moment >= youngest or not first or youngest == BEFORE_ALL:
             return
         keeper = self.keeper
         if keeper is not None and not keeper.evicted and moment >= cut(youngest, keeper.keep, "left"):
             return
-        limits, moments = frame.limits, column_of([moment])
-        if limits.spans():
-            cuts = [positions(log, first, cuts, side)[0] for cuts, side in limits.cut_columns(moments)]
-            if max(cuts) > first:
-                return
-        if (
-            limits.count is not None
-            and int(positions(log, first, moments, "right")[0]) - limits.count >= first
-        ):
+        if all(cuts.is_inside(frame.limits) for frame, _ in self._frames):
             return
         oldest = self.oldest
         there = "" if oldest is None else f", and the windows have those from {self._shown(oldest)!r} on"
@@ -432,8 +437,9 @@ class FramedLog:
     def _promised(self, log: Log, youngest: Time) -> int:
         """The first position that the keeper promises to keep, if this is the youngest time."""
         assert self.keeper is not None
-        first, since = self.keeper.head, column_of([cut(youngest, self.keeper.keep, "left")])
-        return min(int(spans_at(log, frame.limits, first, since).heads[0]) for frame, _ in self._frames)
+        limits = [frame.limits for frame, _ in self._frames]
+        cuts = Cuts(log, self.keeper.head, cut(youngest, self.keeper.keep, "left"), limits)
+        return min(cuts.window(each)[0] for each in limits)
 
     @property
     def first_of_range(self) -> int:
@@ -445,5 +451,5 @@ class FramedLog:
 
     def _read_ahead(self) -> None:
         """Has pages read ahead of the ends that are behind the tail."""
-        for view, follower in self._of_ends.items():
-            follower.head_at(view.end >> self.log.shift)
+        for view, behind in self._ends.items():
+            behind.moved_to(view.end)

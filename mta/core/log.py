@@ -14,6 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, NamedTuple, Protocol
 from weakref import ref
 
@@ -44,6 +45,15 @@ class Piece(NamedTuple):
     tier: int
     start: int
     stop: int
+
+
+class Fold(NamedTuple):
+    """A range of positions to fold in a layout: over whole runs of entries, or over nodes of the trees."""
+
+    start: int
+    stop: int
+    layout: Layout
+    by_nodes: bool
 
 
 class Growth(NamedTuple):
@@ -175,8 +185,12 @@ class Log:
         return self.layout.fold(page.states(self.layout))
 
     def _new_tail(self, tier: int) -> Tail:
-        self.pages.reserve(2 * (tier + 1) + 4)
+        self.reserve(tier + 1)
         return Tail(self.layout, tier)
+
+    def reserve(self, tiers: int) -> None:
+        """Says how many pages the views need at once: each those of two paths."""
+        self.pages.reserve((2 * tiers + 4) * max(1, len(self.views)))
 
     @contextmanager
     def taking_back(self) -> Iterator[None]:
@@ -279,11 +293,23 @@ class Log:
 
         In a layout of some fields, their states alone.
         """
-        layout = layout or self.layout
+        pieces = self.cover(start, stop)
+        return self._folded(self._pages_of(pieces), pieces, layout or self.layout)
+
+    def _folded(self, pages: dict[tuple[int, int], Page], pieces: Sequence[Piece], layout: Layout) -> Any:
         total = NOTHING
-        for part in self.read(self.cover(start, stop)):
-            total = layout.join(total, layout.fold(part.states(layout)))
+        for piece in pieces:
+            total = layout.join(total, layout.fold(self._part(pages, *piece).states(layout)))
         return total
+
+    def folds(self, wanted: Sequence[Fold]) -> list[Any]:
+        """The aggregates of several ranges, each of them or NOTHING; at most one round trip for all."""
+        covers = [self.cover(each.start, each.stop) for each in wanted]
+        pages = self._pages_of(list(chain.from_iterable(covers)))
+        return [
+            (self._folded_nodes if each.by_nodes else self._folded)(pages, pieces, each.layout)
+            for each, pieces in zip(wanted, covers, strict=True)
+        ]
 
     def fold_few(self, start: int, stop: int, layout: Layout) -> Any:
         """`fold` of mostly no element or a single one, which came lately."""
@@ -295,15 +321,17 @@ class Log:
 
     def fold_fast(self, start: int, stop: int, layout: Layout) -> Any:
         """`fold` for columns, which take few calls, and `fold_nodes` for objects, where combines cost."""
-        fold = self.fold if isinstance(layout, ColumnLayout) else self.fold_nodes
-        return fold(start, stop, layout)
+        return self.folds([fast_fold(start, stop, layout)])[0]
 
     def fold_nodes(self, start: int, stop: int, layout: Layout | None = None) -> Any:
         """The aggregate of positions start to stop, or NOTHING, over O(log2 n) nodes of the binary trees."""
-        layout, mask = layout or self.layout, self.page_size - 1
         pieces = self.cover(start, stop)
-        pages = self._pages_of(pieces)
-        total = NOTHING
+        return self._folded_nodes(self._pages_of(pieces), pieces, layout or self.layout)
+
+    def _folded_nodes(
+        self, pages: dict[tuple[int, int], Page], pieces: Sequence[Piece], layout: Layout
+    ) -> Any:
+        mask, total = self.page_size - 1, NOTHING
         for piece in pieces:
             at = piece.start & mask
             nodes = self._pyramid(pages, piece).cover(at, at + piece.stop - piece.start)
@@ -323,27 +351,40 @@ class Log:
 
         From the top tier down, one page a tier, and none where there is nothing to choose.
         """
+        tier, entry = self._in_tails(head, time, side)
+        while tier:
+            tier -= 1
+            first = max(entry << self.shift, head >> self.shift * tier)
+            if not tier or first & self.mask != self.mask:
+                first += _search(self.page(tier, entry).times, first & self.mask, time, side)
+            entry = first
+        return entry
+
+    def first_positions(self, head: int, wanted: Sequence[tuple[Time, Side]]) -> list[int]:
+        """`first_position` for each of several times and sides; at most one round trip a tier for all."""
+        found = [self._in_tails(head, time, side) for time, side in wanted]
+        for tier in reversed(range(len(self.tails) - 1)):
+            inside = [at for at, (above, _) in enumerate(found) if above == tier + 1]
+            firsts = {at: max(found[at][1] << self.shift, head >> self.shift * tier) for at in inside}
+            searched = [at for at in inside if not tier or firsts[at] & self.mask != self.mask]
+            pages = self._fetch(list(dict.fromkeys((tier, found[at][1]) for at in searched)))
+            for at in searched:
+                times = pages[tier, found[at][1]].times
+                firsts[at] += _search(times, firsts[at] & self.mask, *wanted[at])
+            for at, first in firsts.items():
+                found[at] = tier, first
+        return [position for _, position in found]
+
+    def _in_tails(self, head: int, time: Time, side: Side) -> tuple[int, int]:
+        """The highest entry of a tail that has such a position, with its tier; (0, tail) if none has."""
         for tier in reversed(range(len(self.tails))):
             tail = self.tails[tier]
             start = max(tail.start, head >> self.shift * tier)
             if start < tail.stop:
                 entry = tail.first_after(start, time, side)
                 if entry < tail.stop:
-                    return self._descend(tier, entry, head, time, side)
-        return self.tail
-
-    def _descend(self, tier: int, entry: int, head: int, time: Time, side: Side) -> int:
-        """The first such position below an entry that has one."""
-        mask = self.page_size - 1
-        while tier:
-            tier -= 1
-            first = max(entry << self.shift, head >> self.shift * tier)
-            if tier and first & mask == mask:
-                entry = first
-                continue
-            times = self.page(tier, entry).times
-            entry = (entry << self.shift) + _search(times, first & mask, time, side)
-        return entry
+                    return tier, entry
+        return 0, self.tail
 
     def longest_prefix(
         self, head: int, rejects: Callable[[Any], bool], before: State = NOTHING
@@ -447,5 +488,11 @@ def count_first(layout: Layout, aggregates: Run, holds: Callable[[Any], Any]) ->
     )
 
 
+def fast_fold(start: int, stop: int, layout: Layout) -> Fold:
+    """A fold over runs for columns, which take few calls, and over nodes for objects, where combines cost."""
+    return Fold(start, stop, layout, not isinstance(layout, ColumnLayout))
+
+
 def _search(times: Array, start: int, time: Time, side: Side) -> int:
-    return start + before(times[start:], time, side)
+    """How many entries from `start` on come before the first such time."""
+    return before(times[start:], time, side)

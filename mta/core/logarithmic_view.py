@@ -22,7 +22,7 @@ from __future__ import annotations
 from itertools import repeat
 from typing import Any
 
-from mta.core.log import Log, Piece
+from mta.core.log import Fold, Log, Piece
 from mta.core.page import Follower
 from mta.core.stack import Stack
 from mta.core.states import NOTHING, Layout
@@ -56,9 +56,16 @@ class LogarithmicView(View):
         total = self._total_from(self.head)
         if total is NOTHING:
             return self.layout.monoid.identity
+        self.keep_total(total)
+        return total
+
+    def unread(self) -> Fold | None:
+        known = self.known_total is not UNKNOWN or self.head == self.end
+        return None if known else Fold(self.head, self.end, self.layout, True)
+
+    def keep_total(self, total: State) -> None:
         if not self.layout.monoid.grows:
             self.known_total = total
-        return total
 
     def _total_from(self, head: int) -> Any:
         """The aggregate from a position on, or NOTHING."""

@@ -7,11 +7,13 @@ log that holds all elements already, and neither heads nor ends ever go back.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from mta.core.ends import End
 from mta.core.enforcement import first_kept
 from mta.core.folds import take, window_folds
 from mta.core.log import Log, Piece
@@ -64,29 +66,31 @@ def positions(log: Log, start: int, cuts: Array, side: Side) -> Array:
     return found
 
 
-def span_at(view: View, limits: Limits, moment: Time, tail: int) -> tuple[int, int]:
+def span_at(view: View, limits: Limits, moment: Time, tail: int, behind: End | None) -> tuple[int, int]:
     """A view's window as of a moment that no element is after, where `tail` elements have come.
 
-    The last of them may be missing in the log: it comes at this moment.
+    The last of them may be missing in the log: it comes at this moment. `behind` is the end of a view that
+    may end before the tail.
     """
     log, head, end = view.log, view.head, tail
-    for lag, side in limits.lags():
-        end = min(end, _first_after(log, view.end, cut(moment, lag, side), side))
+    if behind is not None:
+        for lag, side in limits.lags():
+            end = min(end, _first_after(log, behind, view.end, cut(moment, lag, side), side))
     if head < view.end:
         head = first_kept(view, limits, moment, tail)
     else:
         for start, side in limits.cuts(moment):
-            head = max(head, _first_after(log, head, start, side))
+            head = max(head, _first_after(log, behind, head, start, side))
     if limits.count is not None:
         head = max(head, tail - limits.count)
     return min(head, end), end
 
 
-def _first_after(log: Log, start: int, time: Time, side: Side) -> int:
+def _first_after(log: Log, behind: End | None, start: int, time: Time, side: Side) -> int:
     """`Log.first_position`, where mostly no element of the log is after the time."""
     if log.youngest < time or (log.youngest == time and side == "right"):
         return log.tail
-    return log.first_position(start, time, side)
+    return (behind or log).first_position(start, time, side)
 
 
 def spans_at(log: Log, limits: Limits, start: int, moments: Array, tails: Array | None = None) -> Spans:
@@ -104,6 +108,38 @@ def spans_at(log: Log, limits: Limits, start: int, moments: Array, tails: Array 
     if limits.count is not None:
         heads = np.maximum(heads, tails - min(limits.count, 2**62))
     return Spans(np.minimum(heads, ends), ends)
+
+
+class Cuts:
+    """Where the windows of several frames begin and end as of a moment, among the elements from `start` on.
+
+    All positions are searched together, in one round trip a tier.
+    """
+
+    def __init__(self, log: Log, start: int, moment: Time, frames: Iterable[Limits]) -> None:
+        self.moment, self._start = moment, start
+        wanted: dict[tuple[Time, Side], None] = {(moment, "right"): None}
+        for limits in frames:
+            wanted.update(dict.fromkeys([*limits.cuts(moment), *self._lags(limits)]))
+        self._positions = dict(zip(wanted, log.first_positions(start, list(wanted)), strict=True))
+
+    def _lags(self, limits: Limits) -> list[tuple[Time, Side]]:
+        return [(cut(self.moment, lag, side), side) for lag, side in limits.lags()]
+
+    def window(self, limits: Limits) -> tuple[int, int]:
+        """The window [head, end) of one of the frames, with head = end where it is empty."""
+        found = self._positions
+        tail = found[self.moment, "right"]
+        end = min([tail, *(found[each] for each in self._lags(limits))])
+        head = max([self._start, *(found[each] for each in limits.cuts(self.moment))])
+        return min(max(head, limits.first_kept(tail)), end), end
+
+    def is_inside(self, limits: Limits) -> bool:
+        """Whether no element before `start` can belong to the window of one of the frames."""
+        found = self._positions
+        if any(found[each] > self._start for each in limits.cuts(self.moment)):
+            return True
+        return limits.count is not None and found[self.moment, "right"] - limits.count >= self._start
 
 
 class SpanWalk:

@@ -15,7 +15,7 @@ from itertools import repeat
 from typing import Any, NamedTuple, Protocol, TypeAlias
 from weakref import ref
 
-from mta.core.log import Log, Piece
+from mta.core.log import Fold, Log, Piece
 from mta.core.page import Follower
 from mta.core.stack import Stack
 from mta.core.states import NOTHING, Layout, Run
@@ -193,6 +193,14 @@ class View(ABC):
     @abstractmethod
     def total(self) -> Any:
         """The state of the whole window; the identity if the window is empty."""
+
+    def unread(self) -> Fold | None:
+        """What `total` would fold of the log, for a caller that has it folded with others (`keep_total`)."""
+        return None
+
+    def keep_total(self, total: State) -> None:
+        """Takes the aggregate that `unread` has asked for."""
+        self.known_total = total
 
     # -- finding out ------------------------------------------------------------------------------------
 

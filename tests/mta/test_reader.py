@@ -7,6 +7,7 @@ import pickle
 import threading
 import uuid
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, TypeVar
 
 import pytest
@@ -555,6 +556,33 @@ def test_a_warm_query_of_many_frames_makes_no_call(store: Store) -> None:
         before = counting.round_trips
         assert reader.query() == expected
         assert counting.round_trips == before
+
+
+@pytest.mark.parametrize("page_size", [2, 4, 64])
+@pytest.mark.parametrize("monoid", [monoids.Concat, monoids.Sum, monoids.Max])
+def test_frames_are_read_together(store: Store, page_size: int, monoid: Callable[[], Any]) -> None:
+    """Five frames take as many round trips as the one of them that reaches back furthest."""
+    longest = policies.TimeWindow(7000)
+    five = [
+        longest, policies.TimeWindow(5000), policies.TimeWindow(3001, delay=1002), policies.CountWindow(2003),
+        policies.TimeWindow(904, closed="left"),
+    ]  # fmt: skip
+    moment, count, trips = 8100, 9000, {}
+    for name, frames in {"one": [longest], "five": five}.items():
+        features = {f"f{at}": monoid().over(frame) for at, frame in enumerate(frames)}
+        with AmortizedMTA(features, store=store, name=name, page_size=page_size, keep=2000) as window:
+            values = [str(i % 10) for i in range(count)] if monoid is monoids.Concat else range(count)
+            window.extend(values, range(count))
+            expected = [window.query(), window.at(moment), window.range_query(1500, moment)]
+            window.checkpoint()
+        counting, trips[name] = CountingStore(store), []
+        with Reader.open(counting, name, features) as reader:
+            asks = [reader.query, partial(reader.at, moment), partial(reader.range_query, 1500, moment)]
+            for ask, answer in zip(asks, expected, strict=True):
+                assert ask() == answer
+                trips[name].append(counting.round_trips)
+    # five frames have larger tails, which may be parts of their own; these take a round trip
+    assert all(five <= one + 1 for five, one in zip(trips["five"], trips["one"], strict=True))
 
 
 def test_many_windows_are_opened_in_two_calls(store: Store) -> None:
