@@ -295,7 +295,7 @@ class _Call:
         try:
             return self._plan.clock.take_all(columns[on], count, before, ordered=False)
         except (TypeError, ValueError, OverflowError) as error:
-            raise type(error)(f"on={on!r}: {error}") from error
+            raise _saying(f"on={on!r}: {error}", error) from error
 
     def _without_spare(self, node: Node) -> tuple[Scratch, Node]:
         """The rows that came before, in a new file if the old one has much that is not needed any more."""
@@ -337,7 +337,12 @@ class _Call:
 
 def _with_rows(error: Exception, start: int) -> Exception:
     """The error of some rows of a block: those that it names count from the block's first row."""
-    return type(error)(f"{error} (rows count from row {start} of the frame)") if start else error
+    return _saying(f"{error} (rows count from row {start} of the frame)", error) if start else error
+
+
+def _saying(text: str, error: Exception) -> Exception:
+    """An error like another one, with another text. Those of Unicode are made of more than a text."""
+    return ValueError(text) if isinstance(error, UnicodeError) else type(error)(text)
 
 
 def _of_no_row(text: str) -> str:

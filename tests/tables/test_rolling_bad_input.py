@@ -268,6 +268,10 @@ def test_an_append_that_raises_has_not_happened(case: str, reads: bool) -> None:
 def test_an_error_in_a_later_block_says_from_which_row_it_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mta.tables.roller.BLOCK_VALUES", 8)
     table = pa.table({"x": pa.array([1] * 9 + [2**63], pa.uint64())})
+    texts = pa.array([b"a"] * 9 + [b"\xff"]).view(pa.string())
+    reader = pa.table({"x": texts}).to_reader(max_chunksize=4)
+    with pytest.raises(ValueError, match=r"can't decode byte 0xff .*rows count from row 8 of the frame"):
+        mta.rolling(reader, aggregates={"t": monoids.Concat("x")})
     with pytest.raises(OverflowError, match=r"Sum\('x'\) .* in row 1.*rows count from row 8 of the frame"):
         mta.rolling(table.to_reader(max_chunksize=4), aggregates=SUM)
 

@@ -15,10 +15,16 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from chance import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from recomputed import Fold, Frame, Recomputed, Row
 
 import mta
 from mta import monoids
-from mta.policies import TimeWindow
+from mta.core import blocks
+from mta.policies import CountWindow, TimeWindow
+from mta.tables import folding, tree
 
 DAY, NEXT = dt.date(2020, 1, 1), dt.date(2020, 1, 2)
 BIG = 2**53 + 1
@@ -144,6 +150,87 @@ def test_a_column_without_values_may_get_them_later() -> None:
     assert more["last"].tolist() == ["a", "a"]
     assert more["top"].tolist()[1] == last["top"].tolist()[0] == 2.5
     assert last["last"].tolist() == ["b"]
+
+
+#: monoids over columns that may have nulls, and the same of plain lists of rows
+SKIPPING: dict[str, tuple[monoids.Monoid, Fold]] = {
+    "rows": (monoids.Count(), len),
+    "count": (monoids.Count("label"), lambda held: len([row for row in held if row.label is not None])),
+    "sum": (monoids.Sum("a"), lambda held: sum(row.a for row in held if row.a is not None)),
+    "max": (monoids.Max("a"), lambda held: max((row.a for row in held if row.a is not None), default=None)),
+    "last": (
+        monoids.Last("label"),
+        lambda held: ([None] + [r.label for r in held if r.label is not None])[-1],
+    ),
+    "text": (
+        monoids.Concat("label"),
+        lambda held: "".join(row.label for row in held if row.label is not None),
+    ),
+    "list": (monoids.Collect("a"), lambda held: [row.a for row in held if row.a is not None]),
+    "who": (
+        monoids.ArgMax("a", "label"),
+        lambda held: next(
+            (
+                row.label
+                for row in held
+                if row.a is not None and row.a == max(other.a for other in held if other.a is not None)
+            ),
+            None,
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("size", [2, 4, None])
+@pytest.mark.parametrize("kind", ["pandas", "polars", "reader"])
+def test_missing_values_are_skipped(kind: str, size: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    if size is not None:
+        for module in (blocks, folding):
+            monkeypatch.setattr(module, "BLOCK", size)
+            monkeypatch.setattr(module, "FEW_ENTRIES", 4 * size)
+        monkeypatch.setattr(tree, "LEAF_ROWS", 32)
+        monkeypatch.setattr(tree, "CHILD_ROWS", 12)
+
+    frames = st.tuples(st.sampled_from([None, 1, 3]), st.sampled_from([1, 5, 60])).map(
+        lambda each: Frame(*each)
+    )
+    row = st.tuples(
+        st.sampled_from(["k", "l", None]),
+        st.integers(0, 20),
+        st.none() | st.integers(-3, 3),
+        st.none() | st.text("ab"),
+    )
+
+    @settings(max_examples=examples(30), deadline=None, derandomize=True)
+    @given(frames, st.lists(st.lists(row, max_size=40), min_size=1, max_size=3))
+    def check(frame: Frame, drawn: list[list[Any]]) -> None:
+        policy: Any = (
+            TimeWindow(frame.d) if frame.count is None else TimeWindow(frame.d) | CountWindow(frame.count)
+        )
+        plain = Recomputed({name: (frame, fold) for name, (_, fold) in SKIPPING.items()})
+        features = {name: monoid.over(policy) for name, (monoid, _) in SKIPPING.items()}
+        schema = pa.schema(
+            [("k", pa.string()), ("ts", pa.int64()), ("a", pa.int64()), ("label", pa.string())]
+        )
+        with mta.Roller(on="ts", by="k", aggregates=features) as roller:
+            for number, batch in enumerate(drawn):
+                listed = [Row(key, 30 * number + time, a, label) for key, time, a, label in batch]  # type: ignore[arg-type]
+                if kind == "reader":
+                    listed.sort(key=lambda each: each.time)
+                table = pa.Table.from_arrays(
+                    [pa.array([each[i] for each in listed], field.type) for i, field in enumerate(schema)],
+                    schema=schema,
+                )
+                if kind == "pandas":
+                    out = pa.Table.from_pandas(roller.append(table.to_pandas(types_mapper=pd.ArrowDtype)))
+                elif kind == "polars":
+                    out = roller.append(pl.from_arrow(table)).to_arrow()
+                else:
+                    out = roller.append(table.to_reader(max_chunksize=5)).read_all()
+                for name, column in plain.append(listed).items():
+                    assert out[name].to_pylist() == column, name
+
+    check()
 
 
 def rows() -> pd.DataFrame:
