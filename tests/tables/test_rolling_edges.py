@@ -15,7 +15,8 @@ import pytest
 import mta
 from mta import monoids
 from mta.keyed import folds
-from mta.tables import tree
+from mta.tables import long, tree
+from mta.tables import roller as roller_module
 from mta.tables.long import LongWork
 from mta.times.cuts import cuts
 from stores import open_store
@@ -228,3 +229,30 @@ def test_many_keys_whose_times_are_far_apart(kind: str, closed: Any, monkeypatch
             )
         )
     assert out["n"].to_pylist() == expected
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.usefixtures("small_leaves")
+def test_keys_of_one_hash_stay_apart(stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def few(columns: Any, _: int) -> Any:
+        return (columns[0].to_numpy() % 3).astype(np.uint64)
+
+    for module in (tree, roller_module, long):
+        monkeypatch.setattr(module, "hashes_of_keys", few)
+    rng = np.random.default_rng(0)
+    store = open_store("memory:")
+    seen: dict[int, list[int]] = {}
+    features = {"n": monoids.Count(), "last": monoids.Collect("a").over(rows=3)}
+    with mta.Roller(by="key", aggregates=features, store=store) as roller:
+        for count in (3, 20, 5, 40, 1, 30):
+            keys = rng.integers(0, 9, count).tolist()
+            frame = pa.table({"key": keys, "a": list(range(count))})
+            expected = []
+            for row, key in enumerate(keys):
+                held = seen.setdefault(key, [])
+                held.append(row)
+                expected.append((len(held), held[-3:]))
+            out = roller.append(frame.to_reader(max_chunksize=9) if stream else frame)
+            table = out.read_all() if stream else out
+            assert list(zip(table["n"].to_pylist(), table["last"].to_pylist(), strict=True)) == expected
+    assert not list(store.list_roots())
