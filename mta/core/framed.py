@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from mta.core.batch import slide
+from mta.core.ends import End
 from mta.core.enforcement import first_kept
 from mta.core.filled import filled
 from mta.core.frame import Frame
@@ -50,8 +51,8 @@ class FramedLog:
         """`shown` gives a time as users have it, for errors."""
         self.log, self._shown = log, shown
         self._frames = tuple(frames)
-        #: read pages ahead of the ends that are behind the tail
-        self._of_ends = {view: log.pages.follow() for frame, view in frames if frame.lags}
+        #: the ends that are behind the tail
+        self._ends = {view: End(log) for frame, view in frames if frame.lags}
         self.keeper = None if keep is None else Keeper(log, keep)
         self._names = tuple(log.layout.monoid.monoids) if isinstance(log.layout.monoid, Fields) else ()
 
@@ -151,16 +152,17 @@ class FramedLog:
     def push(self, _: Any, row: Row, state: State, time: Time) -> Result:
         """Appends an element and moves all windows; returns the results."""
         finish(self.log)
-        log, tail = self.log, self.log.tail
+        tail = self.log.tail
         changes, results = [], []
         for frame, view in self._frames:
             # the coming element is in a window that may end with that element
-            head, end = span_at(view, frame.limits, time, tail + 1)
-            if end > tail:
+            behind = self._ends.get(view)
+            head, end = span_at(view, frame.limits, time, tail + 1, behind)
+            if behind is None or end > tail:
                 change, total = self._moved_and_total(view, head, end, view.layout.narrow(state), time)
             else:
-                entering = log.fold_few(max(view.end, head), end, view.layout)
-                oldest = self._time_at(log, view, head, end)
+                entering = behind.fold(max(view.end, head), end, view.layout)
+                oldest = behind.time(head) if view.end <= head < end else None
                 change, total = self._moved_and_total(view, head, end, entering, oldest)
             changes.append(change)
             results.append(self._lowered(frame, view, total, end - head))
@@ -291,7 +293,8 @@ class FramedLog:
         self, log: Log, frame: Frame, view: View, moments: Array, tails: Array
     ) -> tuple[Results, tuple[Front, Sums, int]]:
         """The results of a batch's rows in one frame, and the front, the sums and the end that they leave."""
-        walk = SpanWalk(log, view.layout, view.follower, self._of_ends.get(view))
+        behind = self._ends.get(view)
+        walk = SpanWalk(log, view.layout, view.follower, None if behind is None else behind.follower)
         walk.resume(*view.walker(), view.end)
         results, head, end = self._walk(walk, log, frame, view, view.head, moments, tails)
         if head == end:
@@ -448,5 +451,5 @@ class FramedLog:
 
     def _read_ahead(self) -> None:
         """Has pages read ahead of the ends that are behind the tail."""
-        for view, follower in self._of_ends.items():
-            follower.head_at(view.end >> self.log.shift)
+        for view, behind in self._ends.items():
+            behind.moved_to(view.end)

@@ -185,7 +185,8 @@ class Log:
         return self.layout.fold(page.states(self.layout))
 
     def _new_tail(self, tier: int) -> Tail:
-        self.pages.reserve(2 * (tier + 1) + 4)
+        # two paths for each view
+        self.pages.reserve((2 * (tier + 1) + 4) * max(1, len(self.views)))
         return Tail(self.layout, tier)
 
     @contextmanager

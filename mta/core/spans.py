@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mta.core.ends import End
 from mta.core.enforcement import first_kept
 from mta.core.folds import take, window_folds
 from mta.core.log import Log, Piece
@@ -65,29 +66,31 @@ def positions(log: Log, start: int, cuts: Array, side: Side) -> Array:
     return found
 
 
-def span_at(view: View, limits: Limits, moment: Time, tail: int) -> tuple[int, int]:
+def span_at(view: View, limits: Limits, moment: Time, tail: int, behind: End | None) -> tuple[int, int]:
     """A view's window as of a moment that no element is after, where `tail` elements have come.
 
-    The last of them may be missing in the log: it comes at this moment.
+    The last of them may be missing in the log: it comes at this moment. `behind` is the end of a view that
+    may end before the tail.
     """
     log, head, end = view.log, view.head, tail
-    for lag, side in limits.lags():
-        end = min(end, _first_after(log, view.end, cut(moment, lag, side), side))
+    if behind is not None:
+        for lag, side in limits.lags():
+            end = min(end, _first_after(log, behind, view.end, cut(moment, lag, side), side))
     if head < view.end:
         head = first_kept(view, limits, moment, tail)
     else:
         for start, side in limits.cuts(moment):
-            head = max(head, _first_after(log, head, start, side))
+            head = max(head, _first_after(log, behind, head, start, side))
     if limits.count is not None:
         head = max(head, tail - limits.count)
     return min(head, end), end
 
 
-def _first_after(log: Log, start: int, time: Time, side: Side) -> int:
+def _first_after(log: Log, behind: End | None, start: int, time: Time, side: Side) -> int:
     """`Log.first_position`, where mostly no element of the log is after the time."""
     if log.youngest < time or (log.youngest == time and side == "right"):
         return log.tail
-    return log.first_position(start, time, side)
+    return (behind or log).first_position(start, time, side)
 
 
 def spans_at(log: Log, limits: Limits, start: int, moments: Array, tails: Array | None = None) -> Spans:

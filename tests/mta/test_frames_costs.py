@@ -100,6 +100,36 @@ def test_each_frame_reads_each_page_about_once(page_size: int) -> None:
         assert store.keys_read <= 4 * 1.5 * n / page_size + 40
 
 
+@pytest.mark.parametrize("kind", [AmortizedMTA, LogMTA])
+@pytest.mark.parametrize("page_size", [4, 64])
+def test_pushes_within_a_page_read_nothing(kind: Any, page_size: int) -> None:
+    """Also where nothing is read ahead, and ends lag: the pages of the heads and of the ends are kept."""
+    n, cells = 1 << 12, [(500, 500), (500, 900), (100, 1500), (700, 0)]
+    frames = [TimeWindow(d, delay=delay) if delay else TimeWindow(d, "left") for d, delay in cells]
+    with open_store("memory:") as inner, CountingStore(inner) as store:
+        window = kind(
+            windows(frames, monoids.Max), store=store, page_size=page_size, name=fresh("ends"), cached=0
+        )
+        window.extend(range(n), range(n))
+        window._log.pages.flush(window._log.tail)
+        window._log.pages._cache.clear()
+        window.push(n, n)
+        store.reset()
+        within = 0
+        for time in range(n + 1, n + 1025):
+            views = window._framed.views
+            pages = [each // page_size for view in views for each in (view.head, view.end)]
+            before = store.keys_read
+            window.push(time, time)
+            if pages == [each // page_size for view in views for each in (view.head, view.end)]:
+                within += store.keys_read - before
+        # where a head reaches the boundary of its stack within a page, that page is read again
+        assert within <= 20
+        # three ends and four heads, of which the heads need pages of upper tiers too
+        assert store.keys_read <= (3 + 4 * page_size / (page_size - 1)) * 1024 / page_size + 40
+        window.close()
+
+
 def test_a_log_keeps_elements_for_the_longest_frame_and_no_longer() -> None:
     with open_store("memory:") as store:
         name = fresh("kept")
