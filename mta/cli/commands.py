@@ -225,7 +225,7 @@ def _gc(options: argparse.Namespace) -> int:
     from mta.durability.operations import collect
     from mta.durability.operations.collect import GRACE
 
-    with named_store(options.url, create=False) as store:
+    with named_store(options.url, create=False, read_only=options.dry_run) as store:
         grace = GRACE if options.grace is None else options.grace
         found = collect(store, dry_run=options.dry_run, grace=grace)
     return _print_collected(found, options)
@@ -248,7 +248,7 @@ def _print_collected(found: list[Collected], options: argparse.Namespace) -> int
 def _rm(options: argparse.Namespace) -> int:
     from mta.durability.operations import remove
 
-    with named_store(options.url, create=False) as store:
+    with named_store(options.url, create=False, read_only=options.dry_run) as store:
         if options.prefix is not None:
             return _rm_prefix(store, options)
         removed = remove(store, options.name, dry_run=options.dry_run)

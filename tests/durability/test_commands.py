@@ -205,6 +205,8 @@ def test_what_only_reads_works_beside_a_writer(tmp_path: Path) -> None:
             assert report["recomputed"] > 10
         for command in (["gc"], ["rm", "w"]):
             assert "is open in another process" in mta(command[0], url, *command[1:], code=2)
+            assert "would" in mta(command[0], url, *command[1:], "--dry-run")
+        assert "1 roots would go" in mta("rm", url, "--prefix", "w", "--dry-run")
         before = window.query()
         window.push(1)
         assert window.checkpoint() == 4
