@@ -86,7 +86,7 @@ class StoredWindow:
         """
         log, pages = self._log, self.pages
         tails = self.checkpoints.load(version)
-        log.reserve(len(tails))
+        pages.reserve((2 * len(tails) + 4) * len(version.views))
         pages.resume(self.hold.root.first_needed() or 0, version.head, version.tail, len(tails))
         log.tails, log.tail, log.youngest = tails, version.tail, version.youngest
         for view, saved in zip(self._views, version.views, strict=True):

@@ -138,8 +138,8 @@ def _show_window(found: Inspection, slicer: Open | None) -> None:
     if slicer:
         of_the_slicer = [
             ("slices", f"{window.elements:,}, of which {slicer.slices:,} in the manifest"),
-            ("youngest", value_text(slicer.youngest)),
-            ("watermark", value_text(slicer.watermark)),
+            ("youngest", str(slicer.youngest)),
+            ("watermark", str(slicer.watermark)),
             *((f"query {name}", window) for name, window in slicer.queries.items()),
         ]
     listed = table("", "")

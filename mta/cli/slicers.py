@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,12 @@ from mta.monoids.base import Monoid
 from mta.monoids.expressions import monoid_from_text
 from mta.slicing.aggregate_store import Lazy
 from mta.slicing.leaves import slice_states
-from mta.slicing.saved import deserialized, loaded_queries, loaded_stream
+from mta.slicing.saved import deserialized, loaded_queries, loaded_stream, shown_time
 from mta.slicing.untrusted import checked_list, checked_time
 
 if TYPE_CHECKING:
     from mta.durability.operations import Inspection, Report, Summary
+    from mta.durability.operations.survey import VersionSummary
     from stores import Store
 
 #: how the fingerprint of a slicer's window begins
@@ -31,11 +33,11 @@ class Open:
 
     #: name of a query to its window
     queries: dict[str, str]
-    watermark: float
+    watermark: Any
     #: slices that tuples may still come into, or that no page holds yet
     slices: int
     #: the time of the youngest tuple
-    youngest: float
+    youngest: Any
 
 
 def monoid_of(text: str) -> Monoid:
@@ -53,13 +55,25 @@ def as_users_know(window: Summary) -> Summary:
 def inspected(found: Inspection) -> tuple[Inspection, Open | None]:
     """As `as_users_know` in all versions, and what the last one of a slicer has beside its pages."""
     monoid, slicer = found.summary.monoid, _open_part(found.summary)
-    versions = [replace(each, offset=_of_the_caller(monoid, each.offset)) for each in found.versions]
+    versions = [_with_dates(monoid, each) for each in found.versions]
     return replace(found, summary=_with_open_part(found.summary, slicer), versions=versions), slicer
 
 
 def _with_open_part(window: Summary, slicer: Open | None) -> Summary:
     elements = window.elements + (slicer.slices if slicer else 0)
     return replace(window, elements=elements, offset=_of_the_caller(window.monoid, window.offset))
+
+
+def _with_dates(monoid: str, version: VersionSummary) -> VersionSummary:
+    """A version with the caller's offset, and with the times of its slices as users have them."""
+    oldest, youngest = version.oldest, version.youngest
+    if monoid.startswith(_SLICES) and _is_slicers(version.offset):
+        with (
+            suppress(ManifestCorrupt, ManifestMismatch),
+            deserialized(f"version {version.number}", version.offset["slicer"]) as saved,
+        ):
+            oldest, youngest = shown_time(saved, oldest), shown_time(saved, youngest)
+    return replace(version, offset=_of_the_caller(monoid, version.offset), oldest=oldest, youngest=youngest)
 
 
 def _open_part(window: Summary) -> Open | None:
@@ -69,11 +83,12 @@ def _open_part(window: Summary) -> Open | None:
     try:
         with deserialized(window.name, window.offset["slicer"]) as saved:
             streams = [stream for _, stream in saved["streams"]]
+            youngest = max((checked_time(stream["youngest"]) for stream in streams), default=-math.inf)
             return Open(
                 {name: fingerprint for name, _, fingerprint, *_ in saved["queries"]},
-                checked_time(saved["watermark"]),
+                shown_time(saved, checked_time(saved["watermark"])),
                 sum(len(stream["slices"]) for stream in streams),
-                max((checked_time(stream["youngest"]) for stream in streams), default=-math.inf),
+                shown_time(saved, youngest),
             )
     except (ManifestCorrupt, ManifestMismatch):
         return None

@@ -185,12 +185,9 @@ class Log:
         return self.layout.fold(page.states(self.layout))
 
     def _new_tail(self, tier: int) -> Tail:
-        self.reserve(tier + 1)
+        # two paths for each view
+        self.pages.reserve((2 * (tier + 1) + 4) * max(1, len(self.views)))
         return Tail(self.layout, tier)
-
-    def reserve(self, tiers: int) -> None:
-        """Says how many pages the views need at once: each those of two paths."""
-        self.pages.reserve((2 * tiers + 4) * max(1, len(self.views)))
 
     @contextmanager
     def taking_back(self) -> Iterator[None]:

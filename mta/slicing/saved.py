@@ -173,6 +173,14 @@ def saved_clock(clock: Clock, count: int) -> dict[str, Any]:
     return {}
 
 
+def shown_time(saved: Mapping[str, Any], time: Any) -> Any:
+    """A time of a saved slicer as users have it; an infinity, or what no date can be, as it is."""
+    kind, _ = checked_list(saved.get("times", [None, False]), "a kind of times", 2)
+    if kind is None or type(time) is not int or not FIRST <= time <= LAST:
+        return time
+    return as_people_have_it(time, TimeKind[kind])
+
+
 def loaded_clock(saved: Mapping[str, Any], queries: Queries, begun: bool) -> Clock:
     """The reverse of `saved_clock`, for a slicer with these queries; it has begun if tuples have come."""
     kind, real = checked_list(saved.get("times", ["NUMBERS" if begun else None, False]), "a kind of times", 2)

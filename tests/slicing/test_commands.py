@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +127,34 @@ def test_slices_watermark_and_queries_are_shown(url: str, capsys: pytest.Capture
     assert "query long Sliding(length=100, slide=10)" in out
     assert main(["ls", "--json", url]) == 0
     assert json.loads(capsys.readouterr().out)[0]["elements"] == 14
+
+
+@pytest.mark.parametrize("zone", [UTC, None])
+def test_dates_are_shown_as_people_write_them(
+    zone: timezone | None, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begin = datetime(2024, 5, 6, 7, tzinfo=zone)
+    with (
+        open_store(url) as store,
+        Slicer(
+            monoids.Sum(), {"q": Sliding("100 s", "10 s")}, store=store, name="s", page_size=4, local=0
+        ) as slicer,
+    ):
+        slicer.extend([1] * 200, [begin + timedelta(seconds=second) for second in range(200)])
+        slicer.watermark(begin + timedelta(seconds=155))
+        slicer.checkpoint()
+        slicer.watermark(math.inf)
+        slicer.checkpoint()
+    youngest = str(begin + timedelta(seconds=199))
+    assert main(["inspect", "--json", url, "s"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["slicer"]["youngest"], found["slicer"]["watermark"]) == (youngest, "inf")
+    oldest, last = found["versions"][0]["oldest"], found["versions"][0]["youngest"]
+    assert str(begin) <= oldest < last <= youngest
+    assert main(["inspect", url, "s"]) == 0
+    out = capsys.readouterr().out
+    assert f"youngest {youngest}" in " ".join(out.split())
+    assert str(round(begin.replace(tzinfo=UTC).timestamp()))[:6] not in out
 
 
 def test_windows_of_streams_are_not_said_to_be_right(url: str, capsys: pytest.CaptureFixture[str]) -> None:
