@@ -141,7 +141,7 @@ def check_results(results: Mapping[str, Array], types: dict[str, pa.DataType]) -
     for name, values in results.items():
         if pa.types.is_null(types[name]):
             types[name] = _PLAIN.get(values.dtype.kind) or _inferred(list(map(_plain, values.tolist())))
-        if not (values.dtype.kind in "bif" and types[name] in (_PLAIN[values.dtype.kind], pa.float64())):
+        if not (values.dtype.kind in "bif" and types[name] == _PLAIN[values.dtype.kind]):
             _column(name, values, types[name])
 
 

@@ -19,21 +19,23 @@ _DIGIT = 16
 
 
 def key_column(name: str, column: pa.Array) -> pa.Array:
-    """A plain column of keys as one in which equal keys are equal. Raises TypeError for nested columns."""
+    """A column of keys in the form in which equal keys are equal. Raises TypeError for nested columns."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         return key_column(name, column.dictionary_decode())
+    if isinstance(column, pa.ExtensionArray):
+        return key_column(name, column.storage)
     if pa.types.is_nested(kind):
         raise TypeError(
             f"by= takes columns of plain values, and {name!r} is of type {kind}: name columns of its parts, "
             "or make it text"
         )
+    if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):
+        return column.cast(pa.string())
     if pa.types.is_binary_view(kind):
         return column.cast(pa.binary())
     if pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):
         return column.cast(pa.decimal128(kind.precision, kind.scale))
-    if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):
-        return column.cast(pa.string())
     if pa.types.is_float16(kind):
         column, kind = column.cast(pa.float32()), pa.float32()
     if pa.types.is_floating(kind):
@@ -71,11 +73,12 @@ def hashes_of_keys(columns: Sequence[pa.Array], count: int) -> Array:
 
 def _hashes(column: pa.Array) -> Array:
     kind = column.type
-    if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
-        column = column.view(pa.int32() if kind.bit_width == 32 else pa.int64())
+    if pa.types.is_temporal(kind) and kind.bit_width <= 64:  # Python has not all dates and times of Arrow
+        column = column.view(pa.int64() if kind.bit_width == 64 else pa.int32())
         kind = column.type
-    if pa.types.is_integer(kind):
-        numbers = pc.fill_null(column, 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        plain = np.int64 if pa.types.is_integer(kind) else np.float64
+        numbers = pc.fill_null(column, 0).to_numpy(zero_copy_only=False).astype(plain)
         found: Array = hashes_of(numbers, None)
         if column.null_count:
             found[column.is_null().to_numpy(zero_copy_only=False)] = _MISSING

@@ -229,6 +229,9 @@ class _Call:
         before = self._past.rows + self._count
         columns = {name: plain_column(block.column(name)) for name in self._columns}
         keys = [key_column(name, columns[name]) for name in plan.by]
+        if self._keys is not None:  # a column without values may have no type of its own
+            known = zip(keys, self._keys, strict=True)
+            keys = [key.cast(kind) if pa.types.is_null(key.type) else key for key, kind in known]
         types = [key.type for key in keys]
         if self._keys is not None and types != self._keys:
             raise TypeError(

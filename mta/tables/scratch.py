@@ -51,9 +51,10 @@ class OnDisk(Scratch):
     """
 
     def __init__(self) -> None:
-        self._file: BinaryIO = tempfile.TemporaryFile(prefix="mta-", buffering=0)  # noqa: SIM115  see `close`
+        self._file: BinaryIO = tempfile.TemporaryFile(prefix="mta-", buffering=0)  # noqa: SIM115  `close` is below
         self.size = 0
-        weakref.finalize(self, self._file.close)  # for readers that nobody reads to their ends
+        # also for readers that nobody reads to their ends
+        self.close = weakref.finalize(self, self._file.close)  # type: ignore[method-assign]
 
     def put(self, value: Any) -> int:
         data = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
@@ -87,9 +88,6 @@ class OnDisk(Scratch):
 
     def size_of(self, handles: Iterable[int]) -> int:
         return sum(_HEADER + self._length(handle) for handle in handles)
-
-    def close(self) -> None:
-        self._file.close()
 
 
 #: Bytes before an object that have its length.
