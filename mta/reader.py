@@ -523,9 +523,9 @@ def _at(
     keys = VersionKeys(partial(version.extents.prefix, name))
     pages = VersionPages(store, name, parts.layout, keys, shift, kept)
     log = Log(parts.layout, pages, root.page_size)
+    pages.reserve((2 * len(tails) + 4) * len(version.views))
     log.tails, log.tail, log.youngest = tails, version.tail, version.youngest
     windows, clock = windows_of(log, version, parts, policy_and_keep(root.policy)[1])
-    log.reserve(len(tails))
     return At(version, log, windows, clock, kept)
 
 

@@ -19,7 +19,7 @@ _DIGIT = 16
 
 
 def key_column(name: str, column: pa.Array) -> pa.Array:
-    """A plain column of keys as one in which equal keys are equal. Raises TypeError for nested columns."""
+    """A column of keys in the form in which equal keys are equal. Raises TypeError for nested columns."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         return key_column(name, column.dictionary_decode())
@@ -30,12 +30,12 @@ def key_column(name: str, column: pa.Array) -> pa.Array:
             f"by= takes columns of plain values, and {name!r} is of type {kind}: name columns of its parts, "
             "or make it text"
         )
+    if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):
+        return column.cast(pa.string())
     if pa.types.is_binary_view(kind):
         return column.cast(pa.binary())
     if pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):
         return column.cast(pa.decimal128(kind.precision, kind.scale))
-    if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):
-        return column.cast(pa.string())
     if pa.types.is_float16(kind):
         column, kind = column.cast(pa.float32()), pa.float32()
     if pa.types.is_floating(kind):
