@@ -24,7 +24,7 @@ import mta
 from mta import monoids
 from mta.core import blocks
 from mta.policies import CountWindow, TimeWindow
-from mta.tables import folding, tree
+from mta.tables import folding, older, tree
 
 DAY, NEXT = dt.date(2020, 1, 1), dt.date(2020, 1, 2)
 BIG = 2**53 + 1
@@ -185,11 +185,11 @@ SKIPPING: dict[str, tuple[monoids.Monoid, Fold]] = {
 @pytest.mark.parametrize("kind", ["pandas", "polars", "reader"])
 def test_missing_values_are_skipped(kind: str, size: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     if size is not None:
-        for module in (blocks, folding):
+        for module in (blocks, folding, older):
             monkeypatch.setattr(module, "BLOCK", size)
+        for module in (blocks, folding):
             monkeypatch.setattr(module, "FEW_ENTRIES", 4 * size)
         monkeypatch.setattr(tree, "LEAF_ROWS", 32)
-        monkeypatch.setattr(tree, "CHILD_ROWS", 12)
 
     frames = st.tuples(st.sampled_from([None, 1, 3]), st.sampled_from([1, 5, 60])).map(
         lambda each: Frame(*each)
@@ -201,7 +201,7 @@ def test_missing_values_are_skipped(kind: str, size: int | None, monkeypatch: py
         st.none() | st.text("ab"),
     )
 
-    @settings(max_examples=examples(30), deadline=None, derandomize=True)
+    @settings(max_examples=examples(8), deadline=None, derandomize=True)
     @given(frames, st.lists(st.lists(row, max_size=40), min_size=1, max_size=3))
     def check(frame: Frame, drawn: list[list[Any]]) -> None:
         policy: Any = (
