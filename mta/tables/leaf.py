@@ -15,7 +15,7 @@ from mta.keyed.block import ranges
 from mta.kinds import Array
 from mta.monoids.base import joined
 from mta.tables.folding import OlderRows, folds_of
-from mta.tables.keys import codes_of, order_of
+from mta.tables.keys import codes_of, hashes_of_keys, order_of
 from mta.tables.older import PART_ROWS
 from mta.tables.plan import Frame, Plan
 from mta.tables.rows import Rows, SortedRows, columns_of_keys, taken, with_folds
@@ -33,8 +33,13 @@ class Leaf:
 
     def __init__(self, plan: Plan, older: Sequence[SortedRows], new: Rows) -> None:
         self._plan, self._older, self._new = plan, older, new
-        columns = columns_of_keys([*(each.keys for each in older), new.keys])
-        counts = [len(each.lengths) for each in older]
+        hashes = hashes_of_keys(new.keys, new.count) if older else np.zeros(0, np.uint64)
+        candidates = [each.candidates(hashes) for each in older]
+        some = [
+            [column.take(pa.array(chosen)) for column in each.keys]
+            for each, chosen in zip(older, candidates, strict=True)
+        ]
+        columns, counts = columns_of_keys([*some, new.keys]), list(map(len, candidates))
         codes, size = codes_of(columns, sum(counts) + new.count)
         *of_older, of_new = np.split(codes, np.cumsum(counts))
         #: the new rows, key by key, and where the rows of each key begin
@@ -46,8 +51,8 @@ class Leaf:
         self._keys = [column.take(pa.array(self._order[self._starts])) for column in new.keys]
         #: of each older part, where the rows of each key are
         self._places = [
-            _places(each, its_codes, codes[self._starts], size)
-            for each, its_codes in zip(older, of_older, strict=True)
+            _places(each, chosen, its_codes, codes[self._starts], size)
+            for each, chosen, its_codes in zip(older, candidates, of_older, strict=True)
         ]
         self._check_order()
         #: for each key the first position that a window may still need
@@ -130,15 +135,20 @@ class Leaf:
         return with_folds(self._plan, SortedRows(self._keys, lengths - gone, times, elements))
 
 
-def _places(older: SortedRows, of_older: Array, codes: Array, size: int) -> tuple[Array, Array]:
-    """Where the older rows of some keys begin, and how many there are."""
+def _places(
+    older: SortedRows, chosen: Array, of_older: Array, codes: Array, size: int
+) -> tuple[Array, Array]:
+    """Where the older rows of some keys begin, and how many there are.
+
+    `of_older` are the codes of the chosen keys of the older rows, and `codes` those that are asked for.
+    """
     numbers = np.full(size, -1)
-    numbers[of_older] = np.arange(len(of_older))
+    numbers[of_older] = chosen
     found = numbers[codes]
-    there = found >= 0
-    if not len(of_older):
-        return np.zeros(len(codes), np.int64), np.zeros(len(codes), np.int64)
-    return np.where(there, older.starts[found], 0), np.where(there, older.lengths[found], 0)
+    starts, lengths = np.zeros((2, len(codes)), np.int64)
+    there = np.flatnonzero(found >= 0)
+    starts[there], lengths[there] = older.starts[found[there]], older.lengths[found[there]]
+    return starts, lengths
 
 
 def _results(frame: Frame, folds: Run | None, counts: Array) -> dict[str, Array]:

@@ -65,9 +65,8 @@ class Rests:
         self._places = np.cumsum(used) - 1
         entries = block_entries(np.flatnonzero(used), layout.length(elements))
         #: where the key of each entry ends, or else its block
-        self._stops = np.minimum(
-            np.repeat(np.cumsum(lengths), lengths)[entries], (entries // BLOCK + 1) * BLOCK
-        )
+        ends = np.cumsum(lengths)
+        self._stops = np.minimum(ends[ends.searchsorted(entries, "right")], (entries // BLOCK + 1) * BLOCK)
         states = layout.lift(layout.take(elements, entries))
         count, left = len(entries), self._stops - entries
         step = 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,7 @@ from mta.core.states import ColumnLayout, Run
 from mta.keyed.block import ranges
 from mta.kinds import Array
 from mta.monoids.base import joined
-from mta.tables.keys import codes_of, order_of
+from mta.tables.keys import codes_of, hashes_of_keys, order_of
 from mta.tables.older import BlockFolds, block_folds
 from mta.tables.plan import Plan
 from mta.tables.spans import Groups, Older
@@ -50,6 +51,10 @@ def together(plan: Plan, pieces: Sequence[Rows]) -> Rows:
     )
 
 
+#: How many times fewer keys make it worth while to look for them by their hashes first.
+FEWER = 8
+
+
 @dataclass
 class SortedRows:
     """Rows of some keys, key by key, and those of each key in the order of their times."""
@@ -67,11 +72,22 @@ class SortedRows:
     def rows(self) -> int:
         return int(self.lengths.sum())
 
-    @property
+    @cached_property
     def starts(self) -> Array:
         """Where the rows of each key begin."""
         found: Array = np.cumsum(self.lengths) - self.lengths
         return found
+
+    @cached_property
+    def hashes(self) -> Array:
+        """The hash of each key."""
+        return hashes_of_keys(self.keys, len(self.lengths))
+
+    def candidates(self, hashes: Array) -> Array:
+        """The indices of keys among which are all that have one of these hashes."""
+        if FEWER * len(hashes) > len(self.lengths):
+            return np.arange(len(self.lengths))
+        return np.flatnonzero(np.isin(self.hashes, hashes))
 
     def take(self, plan: Plan, keys: Array) -> SortedRows:
         """The rows of the keys at some indices."""

@@ -19,7 +19,6 @@ import pyarrow as pa
 from mta.kinds import Array
 from mta.monoids.base import joined
 from mta.tables.columns import check_results
-from mta.tables.keys import hashes_of_keys
 from mta.tables.leaf import Leaf
 from mta.tables.long import LongKeys, LongWork, WindowStore
 from mta.tables.plan import Plan
@@ -139,7 +138,7 @@ class Inflow:
     def _see(self, hashes: Array) -> None:
         """Notes which hashes there are: keys of one hash cannot be split."""
         if self._bounds is None:
-            older = [self._hashes(self._places.state.get(part.handle)) for part in self._node.parts]
+            older = [self._places.state.get(part.handle).hashes for part in self._node.parts]
             if self._node.long is not None:
                 older.append(self._node.long.hashes())
             hashes = np.concatenate([*older, self._hashes_of_pieces()])
@@ -151,10 +150,6 @@ class Inflow:
         found: Array = np.concatenate(pieces)
         return found
 
-    @staticmethod
-    def _hashes(rows: SortedRows) -> Array:
-        return hashes_of_keys(rows.keys, len(rows.lengths))
-
     def _split(self) -> None:
         places, node = self._places, self._node
         rows = max(self._rows, node.rows + self._coming)
@@ -165,7 +160,7 @@ class Inflow:
         parts: list[list[Part]] = [[] for _ in range(fan)]
         for part in node.parts:
             older = places.state.get(part.handle)
-            routes = self._routes_of(self._hashes(older), fan)
+            routes = self._routes_of(older.hashes, fan)
             for child in range(fan):
                 some = older.take(places.plan, np.flatnonzero(routes == child))
                 if some.rows:

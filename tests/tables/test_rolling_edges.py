@@ -15,7 +15,7 @@ import pytest
 import mta
 from mta import monoids
 from mta.keyed import folds
-from mta.tables import long, tree
+from mta.tables import leaf, long, rows, tree
 from mta.tables import roller as roller_module
 from mta.tables.long import LongWork
 from mta.times.cuts import cuts
@@ -237,7 +237,7 @@ def test_keys_of_one_hash_stay_apart(stream: bool, monkeypatch: pytest.MonkeyPat
     def few(columns: Any, _: int) -> Any:
         return (columns[0].to_numpy() % 3).astype(np.uint64)
 
-    for module in (tree, roller_module, long):
+    for module in (rows, leaf, roller_module, long):
         monkeypatch.setattr(module, "hashes_of_keys", few)
     rng = np.random.default_rng(0)
     store = open_store("memory:")
