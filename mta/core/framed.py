@@ -285,7 +285,10 @@ class FramedLog:
         """The log with a batch, to read, and what a commit adds to this log."""
         log = self.log
         tails, tail = log.extended(batch.times, batch.elements, head), log.tail + len(batch)
-        after = log.fork([tail.to_read() for tail in tails])
+        for old, new in zip(log.tails, tails, strict=False):
+            if new is not old:
+                old.give_up_nodes()
+        after = log.fork(list(tails))
         after.tail, after.youngest = tail, batch.last
         return after, Added(tails, (), (), tail, batch.last)
 

@@ -63,11 +63,9 @@ class Tail:
         self._pyramid = None
         return twin
 
-    def to_read(self) -> Tail:
-        """The same tail, without the nodes, which would grow for this tail and not for others."""
-        twin = self.followed(column_of([]), None)
-        twin._pyramid = None
-        return twin
+    def give_up_nodes(self) -> None:
+        """Leaves the nodes to a longer tail that was made of this one, for which they grow."""
+        self._pyramid = None
 
     def page(self) -> Page:
         """All entries, as a page that is not full."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,60 @@ def test_combines_grow_with_the_number_of_frames_and_not_with_their_lengths(page
     assert several <= 4 * most
     assert longer <= 4 * most
     assert cost(TimeWindow(50), TimeWindow(1000, delay=500), CountWindow(700)) <= 3 * most + 1
+
+
+class Growing(monoids.Concat):
+    """Counts its combines, and fails at the one after `left` more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls, self.left = 0, math.inf
+
+    def combine(self, a: str, b: str) -> str:
+        if self.calls >= self.left:
+            raise ArithmeticError
+        self.calls += 1
+        return super().combine(a, b)
+
+
+LATE = [TimeWindow(20, "left"), TimeWindow(20, delay=30)]
+
+
+@pytest.mark.parametrize("kind", [AmortizedMTA, LogMTA])
+@pytest.mark.parametrize("page_size", [4, 64, None])
+def test_growing_states_of_late_windows_cost_as_those_of_others(kind: Any, page_size: int | None) -> None:
+    """Row by row: the nodes over the tail grow with the log, and are not built anew in each call."""
+
+    def combines(frame: Policy) -> int:
+        monoid = Growing()
+        window = kind({"f": monoid.over(frame)}, page_size=page_size)
+        window.extend(["a"] * 1000, range(1000))
+        window.slide(["b"], [1000])
+        before = monoid.calls
+        for time in range(1001, 1257):
+            window.slide(["b"], [time])
+        return monoid.calls - before
+
+    plain = combines(TimeWindow(20))
+    for frame in LATE:
+        assert combines(frame) <= plain
+
+
+@pytest.mark.parametrize("kind", [AmortizedMTA, LogMTA])
+@pytest.mark.parametrize("page_size", [2, 4, None])
+def test_nodes_of_a_call_that_fails_do_not_count(kind: Any, page_size: int | None) -> None:
+    monoid, values, times = Growing(), [chr(97 + at % 26) for at in range(200)], range(200)
+    window = kind({"left": monoid.over(LATE[0]), "late": monoid.over(LATE[1])}, page_size=page_size)
+    window.slide(values[:150], times[:150])
+    for row in range(150, 200):
+        monoid.left = monoid.calls + 3 * (row - 150)
+        with pytest.raises(ArithmeticError):
+            window.slide(["X", "Y", "Z"] * 8, [row] * 24)
+        monoid.left = math.inf
+        found = window.slide([values[row]], [row])
+        (left,), (late,) = found["left"], found["late"]
+        assert left == "".join(values[row - 20 : row])
+        assert late == "".join(values[row - 49 : row - 29])
 
 
 def test_fields_with_the_same_frame_share_a_view() -> None:
