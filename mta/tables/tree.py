@@ -153,7 +153,7 @@ class Inflow:
     def _split(self) -> None:
         places, node = self._places, self._node
         rows = max(self._rows, node.rows + self._coming)
-        self._apart = self._largest()
+        self._apart = self._largest(rows)
         fan = min(MOST_CHILDREN, max(2, math.ceil(rows / (FILL * places.leaf_rows))))
         if self._apart is not None:
             fan = 2
@@ -174,14 +174,17 @@ class Inflow:
         for piece in pieces:
             self._route(*((None, None) if piece is None else places.rows.get(piece)))
 
-    def _largest(self) -> int | None:
-        """The hash of the key that has windows of its own, or most of the new rows; None if no key has."""
+    def _largest(self, rows: int) -> int | None:
+        """The hash of the key that has windows of its own, or most of so many rows; None if no key has.
+
+        Most of the rows so far say nothing: where rows come key by key, each key in turn has them.
+        """
         if self._node.long is not None:
             return int(self._node.long.hashes()[0])
         hashes = self._hashes_of_pieces()
         middle = len(hashes) // 2
         median = np.partition(hashes, middle)[middle]
-        return int(median) if 2 * np.count_nonzero(hashes == median) > len(hashes) else None
+        return int(median) if 2 * np.count_nonzero(hashes == median) > rows else None
 
     def _routes_of(self, hashes: Array, fan: int) -> Array:
         """Which of so many children each hash belongs to."""

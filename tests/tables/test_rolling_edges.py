@@ -256,3 +256,26 @@ def test_keys_of_one_hash_stay_apart(stream: bool, monkeypatch: pytest.MonkeyPat
             table = out.read_all() if stream else out
             assert list(zip(table["n"].to_pylist(), table["last"].to_pylist(), strict=True)) == expected
     assert not list(store.list_roots())
+
+
+def test_rows_that_come_key_by_key_are_split_in_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree, "LEAF_ROWS", 64)
+    depths = []
+    finish = tree.Inflow.finish
+
+    def counted(inflow: tree.Inflow) -> tree.Node:
+        depths.append(len(depths_of))
+        depths_of.append(inflow)
+        try:
+            return finish(inflow)
+        finally:
+            depths_of.pop()
+
+    depths_of: list[tree.Inflow] = []
+    monkeypatch.setattr(tree.Inflow, "finish", counted)
+    frame = pa.table({"key": np.repeat(np.arange(60), 40)})
+    for block in (7, 30, 100):
+        monkeypatch.setattr(roller_module, "BLOCK_VALUES", 2 * block)
+        out = mta.rolling(frame.to_reader(max_chunksize=5), by="key", aggregates={"n": monoids.Count()})
+        assert out.read_all()["n"].to_pylist() == list(range(1, 41)) * 60
+    assert max(depths) <= 10
