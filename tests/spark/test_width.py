@@ -36,7 +36,7 @@ def test_windows_of_many_groups_begin_where_those_of_each_do(seed: int, side: An
     starts, lengths, times = groups(seed, kind)
     rng = np.random.default_rng(seed)
     for span in (1, 0.3, 7, float(rng.integers(1, 10**9)), 2**53, 2**62, 2**63 - 1, 1e300):
-        found = np.maximum(folds._since(starts, lengths, times, span, side), np.repeat(starts, lengths))
+        found = np.maximum(folds.since(starts, lengths, times, span, side), np.repeat(starts, lengths))
         wanted = np.concatenate(
             [
                 start + boundaries(part, cuts(part, span, side), side)
@@ -57,7 +57,7 @@ def test_many_groups_are_one_search_whatever_the_span(kind: str, monkeypatch: py
     monkeypatch.setattr(folds, "cuts", counted)
     starts, times = np.arange(10_000), np.arange(10_000).astype(np.float64 if kind == "f" else np.int64)
     for span in (10, 36_500 * 86_400_000_000, 2**63 - 1):
-        folds._since(starts, np.ones_like(starts), times, span, "left")
+        folds.since(starts, np.ones_like(starts), times, span, "left")
     assert len(searched) <= 3
 
 
