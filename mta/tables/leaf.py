@@ -51,7 +51,7 @@ class Leaf:
         self._keys = [column.take(pa.array(self._order[self._starts])) for column in new.keys]
         #: of each older part, where the rows of each key are
         self._places = [
-            _places(each, chosen, its_codes, codes[self._starts], size)
+            _place(each, chosen, its_codes, codes[self._starts], size)
             for each, chosen, its_codes in zip(older, candidates, of_older, strict=True)
         ]
         self._check_order()
@@ -61,7 +61,7 @@ class Leaf:
     def _check_order(self) -> None:
         if self._times is None:
             return
-        for _, starts, lengths, times in self._older_places(0, len(self._starts)):
+        for times, starts, lengths in self._places:
             assert times is not None
             there = np.flatnonzero(lengths)
             late = times[(starts + lengths - 1)[there]] > self._times[self._starts[there]]
@@ -73,10 +73,6 @@ class Leaf:
                     f"a row{' of ' if named else ''}{named} is before rows that came in an earlier call; "
                     f"append the rows of a key in the order of {self._plan.on!r}"
                 )
-
-    def _older_places(self, first: int, last: int) -> Iterator[tuple[SortedRows, Array, Array, Array | None]]:
-        for each, (starts, lengths) in zip(self._older, self._places, strict=True):
-            yield each, starts[first:last], lengths[first:last], each.times
 
     def results(self) -> dict[str, Array]:
         """The new columns, in the order in which the rows came."""
@@ -103,10 +99,7 @@ class Leaf:
         """The new columns of some keys, in the sorted order."""
         start, stop = int(self._bounds[first]), int(self._bounds[last])
         times = None if self._times is None else self._times[start:stop]
-        older = [
-            Older(of_older, starts, lengths)
-            for _, starts, lengths, of_older in self._older_places(first, last)
-        ]
+        older = [place.of_keys(first, last) for place in self._places]
         groups = Groups(self._starts[first:last] - start, times, stop - start, older, self._plan.cuts)
         elements = taken(self._plan, self._new.elements, self._order[start:stop])
         last_rows = groups.starts + groups.lengths - 1
@@ -126,7 +119,7 @@ class Leaf:
 
     def kept(self) -> SortedRows:
         """The new rows that windows may still need, after `results`."""
-        before = sum((lengths for _, lengths in self._places), np.zeros(len(self._starts), np.int64))
+        before = sum((place.lengths for place in self._places), np.zeros(len(self._starts), np.int64))
         lengths = np.diff(self._bounds)
         gone = np.clip(self._needed - before, 0, lengths)
         rows = ranges(self._starts + gone, lengths - gone)
@@ -135,10 +128,8 @@ class Leaf:
         return with_folds(self._plan, SortedRows(self._keys, lengths - gone, times, elements))
 
 
-def _places(
-    older: SortedRows, chosen: Array, of_older: Array, codes: Array, size: int
-) -> tuple[Array, Array]:
-    """Where the older rows of some keys begin, and how many there are.
+def _place(older: SortedRows, chosen: Array, of_older: Array, codes: Array, size: int) -> Older:
+    """Where the older rows of some keys are.
 
     `of_older` are the codes of the chosen keys of the older rows, and `codes` those that are asked for.
     """
@@ -148,7 +139,7 @@ def _places(
     starts, lengths = np.zeros((2, len(codes)), np.int64)
     there = np.flatnonzero(found >= 0)
     starts[there], lengths[there] = older.starts[found[there]], older.lengths[found[there]]
-    return starts, lengths
+    return Older(older.times, starts, lengths)
 
 
 def _results(frame: Frame, folds: Run | None, counts: Array) -> dict[str, Array]:

@@ -64,11 +64,11 @@ class Rests:
         self._folds = folds
         self._places = np.cumsum(used) - 1
         entries = block_entries(np.flatnonzero(used), layout.length(elements))
-        #: where the key of each entry ends, or else its block
+        # where the key of each entry ends, or else its block
         ends = np.cumsum(lengths)
-        self._stops = np.minimum(ends[ends.searchsorted(entries, "right")], (entries // BLOCK + 1) * BLOCK)
+        stops = np.minimum(ends[ends.searchsorted(entries, "right")], (entries // BLOCK + 1) * BLOCK)
         states = layout.lift(layout.take(elements, entries))
-        count, left = len(entries), self._stops - entries
+        count, left = len(entries), stops - entries
         step = 1
         while step < BLOCK and step < count:
             # each entry has the fold of `step` entries, or of all that are left

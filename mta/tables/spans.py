@@ -21,6 +21,10 @@ class Older(NamedTuple):
     starts: Array
     lengths: Array
 
+    def of_keys(self, first: int, last: int) -> Older:
+        """The rows of some of the keys."""
+        return Older(self.times, self.starts[first:last], self.lengths[first:last])
+
 
 #: How far before a row's time a cut is, and the side on which times at the cut are.
 Cut: TypeAlias = tuple[float, Side]
@@ -42,12 +46,10 @@ class Groups:
         self.lengths = np.diff(starts, append=count)
         #: for each row the first new row of its key
         self.firsts = np.repeat(starts, self.lengths)
-        #: for each key the number of its older rows
-        self.before = np.zeros(len(starts), np.int64)
-        for each in older:
-            self.before += each.lengths
         #: the position behind each row, among all rows of its key
-        self.tails = np.arange(1, count + 1) - self.firsts + self.of_rows(self.before)
+        self.tails = np.arange(1, count + 1) - self.firsts
+        for each in older:
+            self.tails += self.of_rows(each.lengths)
 
     def of_rows(self, of_keys: Array) -> Array:
         """For each row what its key has."""

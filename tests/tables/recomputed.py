@@ -1,10 +1,12 @@
-"""What `rolling` promises, written down for plain lists of rows."""
+"""What `rolling` promises, written down for plain lists of rows; and an operator to try it with."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
+
+from mta import monoids
 
 
 class Row(NamedTuple):
@@ -57,3 +59,28 @@ class Recomputed:
                 ]
                 found[name][number] = None if len(held) < frame.least else fold(held)
         return found
+
+
+class Affine(monoids.ColumnarMonoid):
+    """Compositions of x -> a x + b modulo a prime, which neither commute nor lose what they hold."""
+
+    identity, width, prime = (1, 0), 2, 10_007
+
+    def lift_row(self, row: Any) -> Any:
+        return (row % 97 + 1, row % 89)
+
+    def combine(self, older: Any, younger: Any) -> Any:
+        (a, b), (c, d) = older, younger
+        return (a * c % self.prime, (b * c + d) % self.prime)
+
+    def lift_columns(self, inputs: Any) -> Any:
+        return (inputs[0] % 97 + 1, inputs[0] % 89)
+
+    def combine_columns(self, older: Any, younger: Any) -> Any:
+        return self.combine(older, younger)
+
+    def lower(self, state: Any) -> Any:
+        return state[1]
+
+    def lower_columns(self, states: Any) -> Any:
+        return states[1]

@@ -12,7 +12,7 @@ import pytest
 from chance import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recomputed import Fold, Frame, Recomputed, Row
+from recomputed import Affine, Fold, Frame, Recomputed, Row
 
 import mta
 from mta import monoids
@@ -20,31 +20,6 @@ from mta.core import blocks
 from mta.policies import CountWindow, Policy, TimeWindow
 from mta.tables import folding, older, tree
 from stores import open_store
-
-
-class Affine(monoids.ColumnarMonoid):
-    """Compositions of x -> a x + b modulo a prime, which neither commute nor lose what they hold."""
-
-    identity, width, prime = (1, 0), 2, 10_007
-
-    def lift_row(self, row: Any) -> Any:
-        return (row % 97 + 1, row % 89)
-
-    def combine(self, older: Any, younger: Any) -> Any:
-        (a, b), (c, d) = older, younger
-        return (a * c % self.prime, (b * c + d) % self.prime)
-
-    def lift_columns(self, inputs: Any) -> Any:
-        return (inputs[0] % 97 + 1, inputs[0] % 89)
-
-    def combine_columns(self, older: Any, younger: Any) -> Any:
-        return self.combine(older, younger)
-
-    def lower(self, state: Any) -> Any:
-        return state[1]
-
-    def lower_columns(self, states: Any) -> Any:
-        return states[1]
 
 
 def affine(held: list[Row]) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from chance import generator
+from recomputed import Affine
 
 import mta
 from mta import monoids
@@ -29,38 +30,21 @@ class Injected(BaseException):
     """Like KeyboardInterrupt, so that nothing takes it for an error of its own."""
 
 
-class Affine(monoids.ColumnarMonoid):
-    """Compositions of x -> a x + b modulo a prime. It raises at the combine of a number."""
+class Failing(Affine):
+    """It raises at the combine of a number."""
 
-    identity, width, prime = (1, 0), 2, 10_007
     left = -1
 
-    def lift_row(self, row: Any) -> Any:
-        return (row % 97 + 1, row % 89)
-
     def combine(self, older: Any, younger: Any) -> Any:
-        Affine.left -= 1
-        if Affine.left == 0:
+        Failing.left -= 1
+        if Failing.left == 0:
             raise Injected
-        (a, b), (c, d) = older, younger
-        return (a * c % self.prime, (b * c + d) % self.prime)
-
-    def lift_columns(self, inputs: Any) -> Any:
-        return (inputs[0] % 97 + 1, inputs[0] % 89)
-
-    def combine_columns(self, older: Any, younger: Any) -> Any:
-        return self.combine(older, younger)
-
-    def lower(self, state: Any) -> Any:
-        return state[1]
-
-    def lower_columns(self, states: Any) -> Any:
-        return states[1]
+        return super().combine(older, younger)
 
 
 FEATURES = {
-    "affine": Affine("a").over(20),
-    "few": Affine("a").over(rows=3),
+    "affine": Failing("a").over(20),
+    "few": Failing("a").over(rows=3),
     "text": monoids.Concat("t").over(rows=4),
 }
 
@@ -190,9 +174,9 @@ def test_a_fault_at_every_call_of_the_store(stream: bool, after: bool) -> None:
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_fault_at_every_combine(stream: bool) -> None:
     for number in places():
-        Affine.left = number
+        Failing.left = number
         failed = History(stream, open_store("memory:")).run(raises(Injected))
-        Affine.left = -1
+        Failing.left = -1
         if not failed:
             assert number > 20
             return
